@@ -262,7 +262,7 @@ class Backfill:
                     "backfill of a queue ended early: its live task continues", queue=str(key), reason=outcome.error
                 )
             else:
-                _take(run.pairs[key].state, outcome)
+                _take(run.pairs[key].state, outcome, audited=self._options.audit_share > 0)
         finally:
             self._release(run, [key])
 
@@ -271,22 +271,26 @@ def _messages(parts: Iterable[Range]) -> int:
     return sum(part.end - part.start for part in parts)
 
 
-def _take(state: QueueState, outcome: CopyOutcome) -> None:
+def _take(state: QueueState, outcome: CopyOutcome, *, audited: bool) -> None:
     """What Spark has copied counts as if it had been copied here."""
-    progress, counters = state.progress, state.counters
+    progress, counters, audit = state.progress, state.counters, state.audit
     progress.start = outcome.start if progress.start is None else progress.start
     progress.position = outcome.end
     if outcome.resets:  # what was known is of a source queue that is no more
         progress.offsets.clear()
         progress.seen = None
         counters.skipped_to = 0
-        state.audit.restart()
+        audit.restart()
+    not_verified = 0 if audit.verified_to is None else progress.offsets.count_from(audit.verified_to)
     if outcome.tail is not None:
         source, stored, target = outcome.tail
         progress.position = max(outcome.end, source + 1)
         if (last := progress.last) is None or (source > last.source and target > last.target):
             progress.offsets.add(source, target, 1)
             progress.store_timestamp = stored
+    if audited or audit.verified_to is not None:
+        # Of Spark's copies only the last one gets into the offset map: the audit would take the others for missing.
+        audit.pass_over(not_verified + outcome.copied + outcome.before, progress.position, "backfill")
     counters.copied += outcome.copied
     counters.gaps += outcome.gaps
     counters.resets += outcome.resets

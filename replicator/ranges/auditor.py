@@ -23,7 +23,7 @@ from replicator.ranges.audit_judge import Wanted, judge
 from replicator.ranges.read_back import Outcome, read_back, stored
 from replicator.ranges.reader import RangeReader
 from replicator.routing.audit_budget import AuditBudget
-from replicator.routing.audit_segment import Difference, Segment
+from replicator.routing.audit_segment import SEGMENT, Difference, Segment
 from replicator.routing.audit_trail import AuditTrail
 from replicator.routing.faults import TransformRefused
 from replicator.routing.message_queue import MessageQueue
@@ -200,7 +200,11 @@ class StreamAuditor:
         return (Outcome.DIFFERS if found else Outcome.SAME), found
 
     async def _wanted(self, queue: Audited, segment: Segment) -> list[Wanted]:
-        """What a segment is to have, as the source has it now and the route makes it."""
+        """What a segment is to have, as the source has it now and the route makes it.
+
+        Messages without a known copy may be missing. So many of them are named, and not all that the source may
+        have between two copies: they would not fit into memory.
+        """
         options, state = queue.shared.options, queue.state
         reader = RangeReader(
             queue.shared.source,
@@ -211,28 +215,28 @@ class StreamAuditor:
             on_loss="skip",
             options=options,
         )
-        sent: dict[int, StoredMessage] = {}
-        async for messages in reader.chunks():
-            for message in messages:
-                if (made := _as_sent(queue, message)) is not None:
-                    sent[message.queue_offset] = made
         offsets = state.progress.offsets
         known = offsets.source_of(segment.start) is not None
         # What was refused is accounted for by its policy; of what was found nobody remembers whether it was.
         strict = not known or (segment.found and options.on_error in ("fail", "wait"))
-        wanted = [
-            Wanted(source, target, message)
-            for source, message in sent.items()
-            if (target := offsets.target_of(source)) is not None or strict
-        ]
+        room = len(segment) + SEGMENT if strict else 0
+        wanted: dict[int, Wanted] = {}
+        async for messages in reader.chunks():
+            for message in messages:
+                source = message.queue_offset
+                target = offsets.target_of(source)
+                if target is None and not room:
+                    continue
+                if (made := _as_sent(queue, message)) is None:
+                    continue
+                if target is None:
+                    room -= 1
+                wanted[source] = Wanted(source, target, made)
         if reader.gaps:
-            copied = (offsets.source_of(target) for target in range(segment.start, segment.end))
-            wanted += [
-                Wanted(source, offsets.target_of(source), None)
-                for source in copied
-                if source is not None and source not in sent
-            ]
-        return sorted(wanted, key=lambda each: each.source)
+            for copied in map(offsets.source_of, range(segment.start, segment.end)):
+                if copied is not None and copied not in wanted:
+                    wanted[copied] = Wanted(copied, offsets.target_of(copied), None)
+        return [wanted[source] for source in sorted(wanted)]
 
     def report(self, queue: Audited, found: Iterable[Difference]) -> None:
         """Counts and names differences; each only once."""

@@ -10,9 +10,10 @@ import zlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from replicator.routing.offset_map import OffsetMap
 from replicator.routing.packing import Pack
 
-__all__ = ["SEGMENT", "Difference", "Segment", "header_sum"]
+__all__ = ["SEGMENT", "Difference", "Segment", "header_sum", "segments_found"]
 
 #: Messages of a segment, at most but for those of one batch; and bytes.
 SEGMENT: Final = 2048
@@ -129,3 +130,23 @@ class Segment:
 def header_sum(count: int, sys_flag: int, reconsume_times: int) -> int:
     """What `count` messages that are alike add to the `headers` of their segment."""
     return count * (sys_flag * 65_537 + reconsume_times + 1)
+
+
+def segments_found(offsets: OffsetMap, begin: int, now: float) -> list[Segment]:
+    """What `offsets` has from the source offset `begin` on."""
+    made: list[Segment] = []
+    for run in offsets:
+        low, stop = max(run.source, begin), run.source + run.length
+        while low < stop:
+            target = run.target + low - run.source
+            if not made or made[-1].end != target or len(made[-1]) >= SEGMENT:
+                source = made[-1].source_end if made else begin
+                if made:
+                    made[-1].beyond = max(0, target - made[-1].end)
+                made.append(Segment(source, target, since=now, checked=False, sampled=True, before=0))
+            segment = made[-1]
+            segment.found = True
+            length = min(SEGMENT - len(segment), stop - low)
+            segment.end += length
+            low = segment.source_end = low + length
+    return made

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from replicator.routing.audit_budget import AuditBudget
-from replicator.routing.audit_segment import SEGMENT, Difference, Segment
+from replicator.routing.audit_segment import Difference, Segment, segments_found
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.packing import Pack
 
@@ -18,7 +18,7 @@ __all__ = ["AuditCounts", "AuditTrail"]
 
 #: Segments of what is found at the target at a start, at most; what is before is not audited.
 _FOUND: Final = 16
-#: Seconds after which a segment ends in which nothing more is sent: while the budget allows it, and in any case.
+#: Seconds after its first batch was sent at which a segment ends: while the budget allows it, and in any case.
 _SOON: Final = 2.0
 _LATE: Final = 30.0
 #: Seconds after which what was read back is read again, to find what changes later.
@@ -57,10 +57,10 @@ class AuditTrail:
         "_chain",
         "_kept",
         "_named",
+        "_new_rules",
         "_open",
         "_rules",
         "_sampled",
-        "_stale",
         "_tail",
         "_waiting",
         "aged",
@@ -83,7 +83,7 @@ class AuditTrail:
         self.before = AuditCounts(0, {}, {})
         self.aged = 0.0
         self._budget = AuditBudget()
-        self._rules = 0
+        self._rules = self._new_rules = 0
         self._sampled = 0.0
         self._chain = 0
         self._open: Segment | None = None
@@ -91,37 +91,36 @@ class AuditTrail:
         self._kept: deque[Segment] = deque()
         self._tail: Segment | None = None
         self._again: set[Segment] = set()
-        self._stale: int | None = None
         self._named: dict[tuple[str, int | None, int | None], None] = {}
 
     def begin(self, share: float, budget: AuditBudget, rules: int) -> None:
         """The queue is audited from now on.
 
         Args:
-            rules: stands for the settings that say which messages are copied, and as what. What was sent by others
-                and is not verified cannot be compared any more.
+            rules: stands for the settings that say which messages are copied, and as what. What was sent under
+                others and is not verified cannot be compared any more: `found` counts it.
         """
         self.share = share
         self._sampled = 1.0 - share  # so that the first one is read back
         self._budget = budget
-        if rules != self._rules:
-            self._stale, self.verified_to = self.verified_to, None
-        self._rules = rules
+        self._new_rules = rules
 
     # What was sent.
 
-    def sent(self, packs: Sequence[Pack], target: int, position: int, now: float, *, alone: bool = False) -> None:
+    def sent(
+        self, packs: Sequence[Pack], target: int, position: int, now: float, *, checkable: bool = True
+    ) -> None:
         """Adds what the target has stored from offset `target` on.
 
         Args:
             position: the source offset before which all is settled then.
-            alone: it was a single send, in which a broker puts properties into another order.
+            checkable: whether what the target stores has the checksum of the packs.
         """
         self._budget.earn(sum(map(len, packs)))
         segment = self._open
-        if segment is None or segment.end != target or segment.checked is alone:
+        if segment is None or segment.end != target or segment.checked != checkable:
             self._close()
-            segment = self._begin(packs[0].offsets[0], target, now, checked=not alone)
+            segment = self._begin(packs[0].offsets[0], target, now, checked=checkable)
         segment.add(packs, position)
         self._chain = segment.crc
         if segment.is_full:
@@ -129,8 +128,7 @@ class AuditTrail:
 
     def reached(self, position: int) -> None:
         """All before the source offset `position` is settled: what was sent, and what was left out after it."""
-        last = self._open or (self._waiting[-1] if self._waiting else None)
-        if last is not None:
+        if (last := self._last) is not None:
             last.source_end = position
         elif self.verified_to is not None:
             self.verified_to = position
@@ -153,10 +151,16 @@ class AuditTrail:
         self._sampled -= 1.0
         return True
 
+    @property
+    def _last(self) -> Segment | None:
+        """The segment of what was sent last, unless all is verified."""
+        if self._open is not None:
+            return self._open
+        return self._waiting[-1] if self._waiting else None
+
     def _reach(self) -> int | None:
         """The source offset where the next segment begins."""
-        last = self._open or (self._waiting[-1] if self._waiting else None)
-        return self.verified_to if last is None else last.source_end
+        return self.verified_to if (last := self._last) is None else last.source_end
 
     def _close(self) -> None:
         segment, self._open = self._open, None
@@ -178,14 +182,22 @@ class AuditTrail:
             end: where the target queue ends.
         """
         self._close()
-        begin = self._reach()
+        begin, first = self._reach(), offsets.first
+        if self._new_rules != self._rules:
+            # Not before it is counted: whoever continues from a state that was saved until now counts it, too.
+            self._rules = self._new_rules
+            if begin is not None:
+                self._count("settings", offsets.count_from(begin))
+                begin = None
         if begin is None:
-            if self._stale is not None:
-                self._count("settings", offsets.count_from(self._stale))
-                self._stale = None
             self.verified_to = reach if len(offsets) else None
             return
-        made = _segments(offsets, begin, now)
+        if first is not None and first.source > begin:
+            # The map has dropped its oldest runs. How many copies there were is not known any more, but not more
+            # than there are offsets.
+            self._count("takeover", first.source - begin)
+            begin = first.source
+        made = segments_found(offsets, begin, now)
         if made:
             made[-1].source_end = max(made[-1].source_end, reach)
             made[-1].beyond = max(0, end - made[-1].end)
@@ -198,6 +210,13 @@ class AuditTrail:
                 self._settle(segment, "sampling")
             else:
                 self._budget.spend(2 * segment.pulls)
+
+    def pass_over(self, copies: int, position: int, reason: str) -> None:
+        """So many copies of messages before the source offset `position` are not read back, for that reason; the
+        audit goes on there. To be called while the queue is not audited.
+        """
+        self._count(reason, copies)
+        self.verified_to = position
 
     def end(self) -> None:
         """This owner ends; the next one goes on from `verified_to`."""
@@ -225,7 +244,7 @@ class AuditTrail:
             self._kept.append(self._tail)
             self._tail = None
         for segment in (*self._waiting, *self._kept, *self._again):
-            segment.dropped = which(segment)
+            segment.dropped |= which(segment)  # one that is being read may have been dropped before
         self._budget.waiting -= sum(segment.dropped and not segment.done for segment in self._waiting)
         self._waiting = deque(segment for segment in self._waiting if not segment.dropped)
         self._kept = deque(segment for segment in self._kept if not segment.dropped)
@@ -246,7 +265,7 @@ class AuditTrail:
     def _take_again(self, now: float) -> Segment | None:
         kept = self._kept
         if self._tail is not None and now - self._tail.since >= _AGAIN:
-            kept.appendleft(self._tail)
+            kept.appendleft(self._tail)  # the next one: it is due, as nothing has followed it for so long
             self._tail = None
         if not kept or now - kept[0].since < _AGAIN or kept[0].due > now or not self._budget.is_rich:
             return None
@@ -306,7 +325,8 @@ class AuditTrail:
         self._advance()
 
     def _count(self, reason: str, messages: int) -> None:
-        self.unverified[reason] = self.unverified.get(reason, 0) + messages
+        if messages:
+            self.unverified[reason] = self.unverified.get(reason, 0) + messages
 
     def _advance(self) -> None:
         while self._waiting and self._waiting[0].done:
@@ -320,7 +340,7 @@ class AuditTrail:
             self._kept.append(self._tail)
         self._tail = segment
         while len(self._kept) > self._budget.kept:
-            self._kept.popleft()
+            self._kept.popleft()  # the oldest: the last copies are remembered
 
     def differ(self, found: Iterable[Difference]) -> list[Difference]:
         """Counts those of `found` that were not known, and returns them."""
@@ -345,7 +365,7 @@ class AuditTrail:
 
     def record(self) -> dict[str, Any] | None:
         """What outlives this owner, as JSON; None if there is nothing."""
-        if self.verified_to is None and not self.differences and not self.unverified:
+        if self.verified_to is None and not (self.verified or self.unverified or self.differences):
             return None
         return {
             "to": self.verified_to,
@@ -357,7 +377,9 @@ class AuditTrail:
         }
 
     def restore(self, record: Mapping[str, Any]) -> None:
-        """Goes on from the `record` of the last owner."""
+        """Goes on from the `record` of the last owner: before `begin`, or in a trail that only shows what another
+        process audits.
+        """
         self.verified_to = record["to"]
         self._rules = record["rules"]
         self.verified = record["verified"]
@@ -367,23 +389,3 @@ class AuditTrail:
         for each in record.get("latest", ()):
             self.latest.append(Difference(*each))
             self._named[Difference(*each)[:3]] = None
-
-
-def _segments(offsets: OffsetMap, begin: int, now: float) -> list[Segment]:
-    """What `offsets` has from the source offset `begin` on."""
-    made: list[Segment] = []
-    for run in offsets:
-        low, stop = max(run.source, begin), run.source + run.length
-        while low < stop:
-            target = run.target + low - run.source
-            if not made or made[-1].end != target or len(made[-1]) >= SEGMENT:
-                source = made[-1].source_end if made else begin
-                if made:
-                    made[-1].beyond = max(0, target - made[-1].end)
-                made.append(Segment(source, target, since=now, checked=False, sampled=True, before=0))
-            segment = made[-1]
-            segment.found = True
-            length = min(SEGMENT - len(segment), stop - low)
-            segment.end += length
-            low = segment.source_end = low + length
-    return made

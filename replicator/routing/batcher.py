@@ -14,9 +14,9 @@ class Batch:
     """Messages of one queue that go out in one request.
 
     `count` messages are in it, and `size` bytes in its body; `position` is the source offset that is settled once
-    the batch is; `held` bytes of the memory budget are free then. `left_out` counts messages that transforms have
-    left out and that are settled with it. `last_stored` is when the source stored the message before `position`
-    (ms); 0: that is not known, or the batch ends within a chunk.
+    the batch is; `held` bytes of the memory budget are free then. `left_out` are the offsets of messages that
+    transforms have left out and that are settled with it. `last_stored` is when the source stored the message
+    before `position` (ms); 0: that is not known, or the batch ends within a chunk.
     """
 
     __slots__ = ("count", "held", "last_stored", "left_out", "packs", "position", "size")
@@ -27,7 +27,7 @@ class Batch:
         self.held = 0
         self.count = 0
         self.size = 0
-        self.left_out = 0
+        self.left_out: list[int] = []
         self.last_stored = 0
 
     def add(self, pack: Pack) -> None:
@@ -109,8 +109,7 @@ class Batcher:
 
 
 def _settle_left_out(batch: Batch, transformed: Transformed) -> None:
-    """Counts what transforms have left out before the batch's position."""
+    """Adds what transforms have left out before the batch's position."""
     left_out = transformed.left_out
     while left_out and left_out[0] < batch.position:
-        left_out.popleft()
-        batch.left_out += 1
+        batch.left_out.append(left_out.popleft())

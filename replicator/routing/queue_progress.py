@@ -25,6 +25,7 @@ class QueueProgress:
         "clean",
         "head_timestamp",
         "known_end",
+        "left_out",
         "max_offset",
         "offsets",
         "position",
@@ -71,6 +72,9 @@ class QueueProgress:
 
         self.known_end = 0
         """The source queue had messages up to here when it was pulled from, whatever became of them."""
+
+        self.left_out: list[int] = []
+        """Source offsets of the batch that was sent last which transforms have left out and nobody has counted."""
 
         self.read_to = 0
         """The source offset after all that was pulled."""

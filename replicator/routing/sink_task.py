@@ -50,10 +50,10 @@ from replicator.routing.wait_timer import SOURCE, TARGET
 
 __all__ = ["SinkTask"]
 
-#: Seconds until the first attempt is repeated while the target is busy, and how many attempts there are: they take
-#: two seconds in all, before memory is given back to others.
+#: Seconds until a send is repeated for the first time while the target is busy.
 _FIRST_PAUSE: Final = 0.02
-_ATTEMPTS: Final = 8
+#: Seconds from the first refusal on in which it is repeated, before memory is given back to others.
+_INSIST: Final = 2.0
 
 _WAYS_OUT: Final = {
     "the target": "raise the target's limit",
@@ -71,8 +71,8 @@ class SinkTask:
         connection: the one to `target` over which the target queue was checked; nothing is sent over any other.
         topic: the topic's name at the target.
         on_shift: called with [from, to) when target offsets were taken by another producer.
-        suspicious: another sender's request may still be waiting inside the broker, so that the first
-            answer decides whether the tail that was read is the whole one.
+        suspicious: somebody's earlier send may still be stored: if our first batch does not land at `target_end`,
+            read the tail again instead of taking what is between for foreign messages.
         may_send: whether this worker holds its lease; asked before every request that stores something.
         transforming: sees all messages before they are put into batches; None where the route has no transform.
     """
@@ -130,6 +130,7 @@ class SinkTask:
                 await self._transforming.see(self._channel.chunks)
             batch = self._batcher.take(self._connection.line.portion)
             self._on_taken()
+            self._state.progress.left_out = batch.left_out
             try:
                 if batch.packs:
                     self._state.progress.head_timestamp = batch.packs[0].stored[0]
@@ -140,9 +141,9 @@ class SinkTask:
                 if batch.last_stored:
                     self._state.progress.seen = Seen(batch.position - 1, batch.last_stored)
                 self._state.audit.reached(batch.position)
-                self._state.counters.skip("transform", batch.left_out)
                 self._state.progress.head_timestamp = 0
             finally:
+                self._state.count_left_out()
                 self._channel.release(batch.held)
 
     async def _throttle(self, batch: Batch) -> None:
@@ -171,7 +172,6 @@ class SinkTask:
         try:
             stored = await self._send(batch)
         except MessageRejected as rejected:
-            self._state.counters.error(rejected)
             if batch.count > 1:  # the target does not say which message it refuses: the others are sent without it
                 for half in batch.halves():
                     await self._deliver(half)
@@ -187,32 +187,42 @@ class SinkTask:
     async def _insist(self, send: Callable[[Connection], Awaitable[Stored]], size: int) -> Stored:
         """Sends `size` bytes until the target takes them; a busy target is left alone for longer and longer.
 
+        All of that is a wait for the target: the line's turn, the answer, and the pauses.
+
         Raises:
-            TargetBlocked: it has taken nothing for about two seconds.
+            TargetBlocked: it has taken nothing for two seconds. An attempt may take longer by itself, as one at a
+                connection does, or over a slow line.
+            MessageRejected: it never will.
         """
-        backoff = Backoff(_FIRST_PAUSE, inf)
-        while True:
-            try:
-                return await self._once(send, size)
-            except TargetBlocked as blocked:
-                if backoff.attempts == _ATTEMPTS - 1:
+        counters = self._state.counters
+        backoff, until = Backoff(_FIRST_PAUSE, inf), inf
+        counters.waits.begin(TARGET)
+        try:
+            while True:
+                try:
+                    return await self._once(send, size)
+                except MessageRejected as rejected:
+                    counters.error(rejected)
                     raise
-                self._state.counters.retries += 1
-                self._state.counters.error(blocked)
-                self._state.reason = str(blocked)
-                await asyncio.sleep(backoff.next())
+                except TargetBlocked as blocked:
+                    pause, until = backoff.next(), min(until, now() + _INSIST)
+                    if now() + pause > until:
+                        raise
+                    counters.retries += 1
+                    counters.error(blocked)
+                    self._state.reason = str(blocked)
+                    await asyncio.sleep(pause)
+        finally:
+            counters.waits.end()
 
     async def _once(self, send: Callable[[Connection], Awaitable[Stored]], size: int) -> Stored:
-        self._state.counters.waits.begin(TARGET)
-        try:
-            async with crossing(self._connection.line, size):
-                connection = await checked(self._target, self._connection)
-                # Asked last: nothing is awaited between this and the write, so the lease holds when it leaves.
-                if not self._may_send():
-                    raise LeaseLost("the lease has expired: others may own this queue by now")
-                return await outcome(send(connection))
-        finally:
-            self._state.counters.waits.end()
+        async with crossing(self._connection.line, size):
+            connection = await checked(self._target, self._connection)
+            # Asked last: nothing is awaited between this and the write, so the lease holds when it leaves. Only a
+            # dead letter may have to make its topic or connect before; without the lease it may be written twice.
+            if not self._may_send():
+                raise LeaseLost("the lease has expired: others may own this queue by now")
+            return await outcome(send(connection))
 
     def _body(self, batch: Batch) -> Sequence[bytes]:
         seal = self._seal(batch)
@@ -291,14 +301,16 @@ class SinkTask:
             stored = await self._insist(send, batch.size)
         except MessageRejected as rejected:
             return await self._reject(batch, rejected.message)
-        self._settle(batch, stored, alone=True)
+        # Retries and dead letters go out with other properties than those that were packed, and in a single send
+        # brokers put properties into another order.
+        self._settle(batch, stored, checkable=False)
         return None
 
-    def _settle(self, batch: Batch, stored: Stored, *, alone: bool = False) -> None:
+    def _settle(self, batch: Batch, stored: Stored, *, checkable: bool = True) -> None:
         """Accounts for a batch that the target has acknowledged, which may be a part of the one that was taken.
 
         Args:
-            alone: it was one message in a single send.
+            checkable: what the target stores has the checksum of what was packed.
 
         Raises:
             OutcomeUnknown: it was stored elsewhere than at the end of the tail that was read. Nothing is accounted
@@ -310,7 +322,7 @@ class SinkTask:
             self._shifted(expected, offset)
         self.suspicious = False
         if state.audit.share:
-            state.audit.sent(batch.packs, offset, batch.position, now(), alone=alone)
+            state.audit.sent(batch.packs, offset, batch.position, now(), checkable=checkable)
         for pack in batch.packs:
             if isinstance(pack.offsets, range):
                 progress.offsets.add(pack.offsets[0], offset, len(pack))
@@ -345,16 +357,16 @@ class SinkTask:
     def _observe(self, packs: Sequence[Pack]) -> None:
         """Counts latencies: exactly in the buckets; their sum as if each pack's were spread evenly."""
         state = self._state
-        now = (time.time() + state.progress.skew) * 1000
+        source_now_ms = (time.time() + state.progress.skew) * 1000
         for pack in packs:
             stored = pack.stored
-            high, low = max(0.0, (now - stored[0]) / 1000), max(0.0, (now - stored[-1]) / 1000)
+            high, low = max(0.0, (source_now_ms - stored[0]) / 1000), max(0.0, (source_now_ms - stored[-1]) / 1000)
             bucket = bisect_left(LATENCY_BUCKETS, high)
             if bucket == bisect_left(LATENCY_BUCKETS, low):
                 state.counters.latency[bucket] += len(stored)
             else:
                 for each in stored:
-                    seconds = max(0.0, (now - each) / 1000)
+                    seconds = max(0.0, (source_now_ms - each) / 1000)
                     state.counters.latency[bisect_left(LATENCY_BUCKETS, seconds)] += 1
             state.counters.latency_sum += len(stored) * (high + low) / 2
 
@@ -370,9 +382,17 @@ class SinkTask:
                 hint=f"{_WAYS_OUT[by]}, or choose on_error=skip or dead-letter; it is retried from time to time",
             )
         if policy == "dead-letter":
-            # It goes to another topic, over a connection of its own: only the lease matters, not what was checked.
+            # It goes to another topic, over whatever connection there is: where the target queue ends is of no
+            # importance to it.
             place = (state.target.broker, state.topic, state.source)
-            await self._insist(lambda _: self._dead_letters.put(*place, first.message(), reason), batch.size)
+            try:
+                await self._insist(lambda _: self._dead_letters.put(*place, first.message(), reason), batch.size)
+            except MessageRejected as rejected:
+                raise QueueFailed(
+                    f"{what} is refused by {by}: {reason}; and the target refuses its dead letter for"
+                    f" {self._options.dead_letter_topic}: {rejected.message}",
+                    hint=f"{_WAYS_OUT[by]}, or choose on_error=skip; it is retried from time to time",
+                ) from None
             state.counters.skip("dead-letter", 1)
         else:
             state.counters.skip("error", 1)

@@ -36,9 +36,10 @@ __all__ = ["SourceTask", "select"]
 _FIRST_ANSWER: Final = 32 * 1024
 #: Bytes reserved at least for a pull.
 _LEAST: Final = 2 * 1024
-#: How many times as many pulls are under way once the sink had to wait: each such step costs a round trip.
+#: Factor by which the depth grows when the sink found the channel empty; large, since each step takes a round trip
+#: to show.
 _GROWTH: Final = 4
-#: Of the memory budget, what one queue may hold at most.
+#: One part in so many of the worker's memory budget: a queue makes no more pulls while its channel holds more.
 _SHARE: Final = 4
 
 
@@ -81,7 +82,7 @@ class SourceTask:
         self._look_back = LookBack(connection, state, sure_at=sure_at)
         self._per_message = self._per_offset = _FIRST_ANSWER / self._window.stride
         self._stopped = False
-        self._in_line = False
+        self._waits = False
 
     @property
     def address(self) -> str:
@@ -106,18 +107,18 @@ class SourceTask:
     def _pump(self) -> None:
         window, channel, budget = self._window, self._channel, self._budget
         while not self._stopped and channel.size * _SHARE <= budget.limit:
-            if self._in_line and not window.has_hole:
+            if self._waits and not window.has_hole:
                 return
             pull = window.next_pull()
             if pull is None:
                 return
-            # What waits for a message reserves nothing, since it may wait long; but it is not made either while
-            # there is no room: at the ends of many queues, little by little, any amount would come.
+            # A long poll reserves nothing. But while the budget is spent we make none either: 10,000 long polls,
+            # each answered with a little, would exceed it.
             if (not pull.wait or budget.spent) and not self._reserve(pull):
-                self._in_line = True
+                self._waits = True
                 return
             if not self._send(pull):
-                self._in_line = True
+                self._waits = True
                 return
 
     def _reserve(self, pull: Pull) -> bool:
@@ -132,7 +133,7 @@ class SourceTask:
         return True
 
     def _granted(self, pull: Pull, size: int) -> None:
-        self._in_line = False
+        self._waits = False
         if self._stopped:
             self._budget.release(size)
             return
@@ -143,7 +144,7 @@ class SourceTask:
         if self._send(pull):
             self._pump()
         else:
-            self._in_line = True
+            self._waits = True
 
     def _send(self, pull: Pull) -> bool:
         """Makes the pull, at once or when the line has room; whether at once.
@@ -158,7 +159,7 @@ class SourceTask:
         return False
 
     def _has_room(self, pull: Pull) -> None:
-        self._in_line = False
+        self._waits = False
         if not self._stopped:
             self._request(pull)
             self._pump()
@@ -212,13 +213,21 @@ class SourceTask:
             self._fail(error)
 
     def _take(self, pull: Pull, pulled: Pulled) -> None:
-        """Gives out the answer to `pull`, and those that waited for it."""
+        """Gives out the answer to `pull`, and those that waited for it.
+
+        The connection calls it on the event loop, for the answers of many queues one after another: an exception
+        would end the connection, and with it the pulls of all of them. So a bug goes to the sink as a failure.
+        """
         if self._end is not None and self._end < pulled.max_offset and pulled.code != Response.PULL_OFFSET_MOVED:
             pulled = pulled._replace(max_offset=self._end)  # nothing after it is pulled ahead
         self._learn(pull, pulled)
         starving = not self._channel.chunks
         done = self._window.answered(pull, pulled)
-        delivered = all(pull.answer is None or self._deliver(pull.offset, pull.answer) for pull in done)
+        try:
+            delivered = all(pull.answer is None or self._deliver(pull.offset, pull.answer) for pull in done)
+        except Exception as bug:  # noqa: BLE001 - the pair of tasks ends with it
+            self._fail(bug)
+            delivered = False
         # Only now: what came has its place where it was reserved, and who waits in line gets what is left of that.
         self._budget.release(sum(pull.reserved for pull in done))
         if not delivered:
@@ -281,12 +290,13 @@ class SourceTask:
     def _put(self, messages: Sequence[StoredMessage], end: int, size: int) -> None:
         """Leaves out what is not to be copied and puts the rest into the channel."""
         kept, copies = select(messages, self._options, self._state.topic, self._state.counters)
-        self._budget.charge(size)
         self._state.progress.read_to = end
         self._state.counters.read_up_to(end)
-        self._channel.put(Chunk(kept, end, size, copies=copies, last_stored=self._left_out(messages, kept, end)))
+        last_stored = self._last_stored(messages, kept, end)
+        self._channel.put(Chunk(kept, end, size, copies=copies, last_stored=last_stored))
+        self._budget.charge(size)  # only now, since packing may fail; nobody takes it in between
 
-    def _left_out(self, messages: Sequence[StoredMessage], kept: Sequence[StoredMessage], end: int) -> int:
+    def _last_stored(self, messages: Sequence[StoredMessage], kept: Sequence[StoredMessage], end: int) -> int:
         """When the source stored the last of `messages`, where that is before `end` and may be left out; else 0.
 
         What is copied as it came is not looked at: it may be an uncut run, and its copies say it.

@@ -276,6 +276,12 @@ class QueueState:
             progress.known_end = 0
             counters.lost, counters.skipped_to = (0, 0), 0
 
+    def count_left_out(self) -> None:
+        """Counts what transforms have left out before the position. Whatever comes after it is read again."""
+        progress, position = self.progress, self.progress.position or 0
+        self.counters.skip("transform", sum(offset < position for offset in progress.left_out))
+        progress.left_out = [offset for offset in progress.left_out if offset >= position]
+
     def lose_at_target(self, last: CopyRecord | None) -> tuple[int, int]:
         """Counts acknowledged copies after `last`, the last one that the target still has, as lost there, unless
         that has been counted.

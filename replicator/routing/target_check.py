@@ -260,6 +260,7 @@ class TargetCheck:
         if tail.last is not None:
             progress.position = max(progress.position or 0, tail.last.source + 1)
             progress.store_timestamp = tail.last.stored
+        self._state.count_left_out()  # with a batch whose acknowledgement was never received
         if self._state.audit.share:
             self._state.audit.found(progress.offsets, progress.position or 0, tail.end, now())
 

@@ -13,6 +13,7 @@ import pytest
 from replicator.connector import backfill as module
 from replicator.connector.backfill import Backfill, _Run
 from replicator.ranges.copier import CopyOutcome
+from replicator.routing.audit_budget import AuditBudget
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.pair import QueuePair
@@ -35,7 +36,7 @@ def forty(monkeypatch: pytest.MonkeyPatch) -> None:
 class Scene:
     """A route's backfill of the queue 0 of `topics`, in which a test plays Spark."""
 
-    def __init__(self, *topics: str, turn: asyncio.Lock | None = None) -> None:
+    def __init__(self, *topics: str, turn: asyncio.Lock | None = None, audit_share: float = 0.0) -> None:
         self.keys = [MessageQueue(topic, "a", 0) for topic in topics]
         bulk: Any = SimpleNamespace(
             runs={},
@@ -48,7 +49,7 @@ class Scene:
         self.backfill = Backfill(
             "route",
             RouteSettings(backfill=True),
-            RouteOptions(identity=Identity("s", "t")),
+            RouteOptions(identity=Identity("s", "t"), audit_share=audit_share),
             source,
             bulk,
             task_of=lambda key: f"route/{key.topic}",
@@ -113,6 +114,33 @@ async def test_what_spark_has_copied_is_known() -> None:
     progress = state.progress
     assert (progress.start, progress.position, progress.last) == (0, 40, CopyRecord(39, 200, 44))
     assert state.counters.copied == 40
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+async def test_what_spark_has_copied_is_not_audited(share: float) -> None:
+    """It counts, with what was not verified before, and the audit goes on after it; where the audit is off, too. Of
+    what Spark sent the offset map has only the end, so all else would be missing.
+    """
+    scene = Scene("T", audit_share=share)
+    state = scene.pairs[scene.keys[0]].state
+    state.progress.offsets.add(0, 0, 1000)
+    state.progress.position, state.progress.start, state.progress.store_timestamp = 1000, 0, 99
+    state.audit.restore({"to": 990, "rules": 0, "verified": 990})
+    tail = CopyRecord(20_000_099, 200, 20_000_000)
+    scene.copied(
+        CopyOutcome("T/a/0", 1000, 20_000_100, copied=19_999_000, before=1, left_out={"filter": 99}, tail=tail)
+    )
+    assert (state.audit.verified_to, state.audit.unverified) == (20_000_100, {"backfill": 19_999_011})
+    state.audit.begin(1.0, AuditBudget(), 0)
+    state.audit.found(state.progress.offsets, 20_000_100, 20_000_001, 0.0)
+    assert state.audit.is_idle
+
+
+@pytest.mark.parametrize(("share", "to"), [(0.0, None), (1.0, 40)])
+async def test_a_new_queues_backfill_counts_where_there_is_an_audit(share: float, to: int | None) -> None:
+    scene = Scene("T", audit_share=share)
+    state = scene.copied(CopyOutcome("T/a/0", 0, 40, copied=40, tail=CopyRecord(39, 200, 44)))
+    assert (state.audit.verified_to, state.audit.unverified) == (to, {"backfill": 40} if share else {})
 
 
 async def test_a_task_that_stops_waits_for_no_other_routes_job(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,6 +285,23 @@ async def test_what_was_found_is_compared_with_the_source(copied: Queued) -> Non
     assert queue.state.audit.verified_to == 13
 
 
+async def test_a_long_hole_in_what_was_found(copied: Queued, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only so many messages are named, and held in memory; copies behind the hole are found for all that."""
+    monkeypatch.setattr(module, "SEGMENT", 20)
+    queue = copied(on_error="fail")
+    queue.send(some(10))
+    assert await queue.audit() == []
+    lost = some(500, start=10)
+    (last,) = some(1, start=510)
+    queue.send([last], told=False)
+    queue.source[-1:-1] = lost
+    offsets = queue.state.progress.offsets
+    offsets.add(510, 10, 1)
+    queue.state.audit.found(offsets, 511, 11, queue.clock)
+    assert await queue.audit() == [("missing", source, None) for source in range(10, 30)]
+    assert queue.state.audit.differences == {"missing": 21}
+
+
 async def test_transforms(copied: Queued) -> None:
     """What they make of a message is what counts; what they leave out or refuse is not missing."""
 

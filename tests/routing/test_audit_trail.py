@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from replicator.routing import audit_trail as module
 from replicator.routing.audit_budget import AuditBudget
 from replicator.routing.audit_segment import Difference, Segment
 from replicator.routing.audit_trail import AuditTrail
@@ -158,6 +157,19 @@ def test_a_loss_at_the_target(trail: AuditTrail, budget: AuditBudget) -> None:
     assert (again.source, again.source_end, again.start) == (15, 30, 100)
 
 
+def test_what_a_loss_has_dropped_stays_dropped(trail: AuditTrail) -> None:
+    """It is being read again when the target loses its copies, and once more a part of those that came instead."""
+    send(trail, 0, 20)
+    (segment,) = taken(trail)
+    trail.settle(segment, 10.0)
+    assert taken(trail, 70.0) == [segment]
+    trail.cut(10)
+    send(trail, 10, 40, at=100, now=70.0)
+    trail.cut(30)
+    trail.settle(segment, 71.0)
+    assert segment not in taken(trail, 200.0)
+
+
 def test_a_source_that_starts_over(trail: AuditTrail, budget: AuditBudget) -> None:
     """What was not verified never will be."""
     send(trail, 0, 10)
@@ -203,6 +215,23 @@ def test_other_settings(trail: AuditTrail, budget: AuditBudget) -> None:
     later.begin(1.0, budget, 99)
     later.found(OffsetMap([Interval(0, 0, 20)]), 20, 20, 20.0)
     assert (later.verified_to, later.unverified, later.is_idle) == (20, {"settings": 10}, True)
+    assert later.record() == {"to": 20, "rules": 99, "verified": 10, "unverified": {"settings": 10}}
+
+
+def test_other_settings_and_an_owner_that_ends_before_its_check(trail: AuditTrail, budget: AuditBudget) -> None:
+    """The next one still knows what cannot be compared."""
+    send(trail, 0, 10)
+    (segment,) = taken(trail)
+    trail.settle(segment, 10.0)
+    record = trail.record()
+    for _ in range(2):
+        owner = AuditTrail()
+        assert record is not None
+        owner.restore(record)
+        owner.begin(1.0, budget, 99)
+        record = owner.record()
+    owner.found(OffsetMap([Interval(0, 0, 20)]), 20, 20, 20.0)
+    assert (owner.verified_to, owner.unverified) == (20, {"settings": 10})
 
 
 def test_a_first_start_behind_copies(trail: AuditTrail) -> None:
@@ -213,17 +242,36 @@ def test_a_first_start_behind_copies(trail: AuditTrail) -> None:
 
 def test_too_much_to_go_on_with(trail: AuditTrail, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest is compared, the others count."""
-    monkeypatch.setattr(module, "SEGMENT", 10)
+    monkeypatch.setattr("replicator.routing.audit_segment.SEGMENT", 10)
     trail.verified_to = 0
     trail.found(OffsetMap([Interval(0, 0, 200)]), 200, 200, 0.0)
     assert (trail.unverified, trail.verified_to) == ({"takeover": 40}, 40)
     assert len(taken(trail)) == 16
 
 
+def test_an_offset_map_that_has_dropped_its_oldest_runs(trail: AuditTrail) -> None:
+    """What it no longer knows is compared by nobody, and counts; the audit goes on with what it knows."""
+    trail.verified_to = 100
+    offsets = OffsetMap([Interval(0, 0, 1), Interval(1000, 10, 5), Interval(1010, 15, 5)], most=2)
+    trail.found(offsets, 1015, 20, 0.0)
+    (segment,) = taken(trail)
+    assert (segment.source, segment.source_end, segment.start, segment.end) == (1000, 1015, 10, 20)
+    assert trail.unverified == {"takeover": 900}
+    trail.settle(segment, 10.0)
+    assert trail.verified_to == 1015
+
+
+def test_what_others_have_sent_is_passed_over(trail: AuditTrail) -> None:
+    """The audit goes on after it."""
+    trail.pass_over(19_000, 20_000, "backfill")
+    trail.found(OffsetMap([Interval(0, 0, 1000), Interval(19_999, 19_000, 1)]), 20_000, 19_001, 0.0)
+    assert (trail.verified_to, trail.unverified, trail.is_idle) == (20_000, {"backfill": 19_000}, True)
+
+
 def test_a_single_send_is_compared_with_the_source(trail: AuditTrail) -> None:
     """It is a segment of its own, without a checksum."""
     send(trail, 0, 2)
-    trail.sent(packs(MESSAGES[2:3]), 2, 3, 0.0, alone=True)
+    trail.sent(packs(MESSAGES[2:3]), 2, 3, 0.0, checkable=False)
     send(trail, 3, 5)
     assert [(each.start, each.end, each.checked) for each in taken(trail)] == [
         *((0, 2, True), (2, 3, False), (3, 5, True))
@@ -233,3 +281,12 @@ def test_a_single_send_is_compared_with_the_source(trail: AuditTrail) -> None:
 def test_nothing_to_record() -> None:
     """Of a queue that is not audited."""
     assert AuditTrail().record() is None
+
+
+def test_what_was_verified_outlives_a_source_that_starts_over(trail: AuditTrail) -> None:
+    """Though all of it was, and nothing else is known."""
+    send(trail, 0, 10)
+    (segment,) = taken(trail)
+    trail.settle(segment, 10.0)
+    trail.restart()
+    assert trail.record() == {"to": None, "rules": 0, "verified": 10}

@@ -19,7 +19,7 @@ from replicator.errors import ReplicatorError, Unreachable
 from replicator.protocol.frame import Frame
 from replicator.protocol.message import StoredMessage
 from replicator.routing.budget import MemoryBudget
-from replicator.routing.channel import Channel
+from replicator.routing.channel import Channel, Chunk
 from replicator.routing.faults import SourceGap, SourceLost, SourceReset
 from replicator.routing.look_back import LookBack
 from replicator.routing.options import Identity, RouteOptions
@@ -254,6 +254,22 @@ async def test_a_lost_connection_ends_the_task() -> None:
     error = await failure(reading)
     assert isinstance(error, SourceLost)
     assert "closed by the peer" in str(error)
+
+
+async def test_a_bug_ends_one_queue_and_not_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reaches the sink, which ends with it; the memory is free again."""
+    reading = one([10] * 500)
+    reading.broker.answer(0)
+    reading.drain()
+
+    def broken(_: Channel, __: Chunk) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Channel, "put", broken)
+    reading.broker.answer(0)
+    with pytest.raises(ZeroDivisionError):
+        await reading.channel.ready()
+    assert reading.budget.used == 0
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ async def test_everything_is_settled_once_and_in_order(
             assert not pack.refused or batch.count == 1
         assert batch.position > settled or not offsets
         settled = batch.position
-        left_out += batch.left_out
+        left_out += len(batch.left_out)
         assert left_out == sum(fate == "d" and at < settled for at, fate in fates.items())
         assert len(offsets) <= most
         assert all(at < settled for at in sent + refused)
