@@ -71,7 +71,7 @@ METRICS: Final = {
             "Messages that the audit did not read back, by reason: `sampling` (`audit_share`, or the audit would"
             " take too much of the CPU), `retention` (the target has deleted them already), `takeover`, `settings`"
             " and `reset` (sent by another worker, with other settings, or of a queue that has started over),"
-            " `error`.",
+            " `backfill` (copied by Spark jobs of the route), `error`.",
             (*_TOPIC, "reason"),
         ),
         Spec(
@@ -95,7 +95,7 @@ METRICS: Final = {
         ),
         Spec("in_flight_messages", "gauge", "Messages pulled that the target has not acknowledged yet.", _TOPIC),
         Spec("source_wait_seconds", "counter", "Time that queues had nothing to send, added up.", _TOPIC),
-        Spec("target_wait_seconds", "counter", "Time that queues waited for the target to answer.", _TOPIC),
+        Spec("target_wait_seconds", "counter", "Time that queues waited for the target to answer, or to be less busy.", _TOPIC),
         Spec("lag_messages", "gauge", "Messages that the source has and the target has not.", _TOPIC),
         Spec(
             "lag_seconds",

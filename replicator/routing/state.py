@@ -149,7 +149,7 @@ class QueueCounters:
 
     @property
     def target_wait(self) -> float:
-        """Seconds that the target had a send to answer."""
+        """Seconds that the target had a send to answer, or was left alone because it was busy."""
         return self.waits.seconds(TARGET)
 
     def error(self, fault: ReplicatorError) -> None:

@@ -249,7 +249,7 @@ ROUTE = Board(
                 ),
                 Panel(
                     "Copies not read back",
-                    "`sampling` is normal at full load. Else the target's retention, or another worker or other settings in between.",
+                    "`sampling` is normal at full load. Else the target's retention, a backfill by Spark, or another worker or other settings in between.",
                     {
                         "{{connector}} {{topic}} {{reason}}": f"sum by (source, target, connector, topic, reason) ({rate('unverified_messages', TOPIC)})"
                     },
