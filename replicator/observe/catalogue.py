@@ -95,7 +95,12 @@ METRICS: Final = {
         ),
         Spec("in_flight_messages", "gauge", "Messages pulled that the target has not acknowledged yet.", _TOPIC),
         Spec("source_wait_seconds", "counter", "Time that queues had nothing to send, added up.", _TOPIC),
-        Spec("target_wait_seconds", "counter", "Time that queues waited for the target to answer, or to be less busy.", _TOPIC),
+        Spec(
+            "target_wait_seconds",
+            "counter",
+            "Time that queues waited for the target to answer, or to be less busy.",
+            _TOPIC,
+        ),
         Spec("lag_messages", "gauge", "Messages that the source has and the target has not.", _TOPIC),
         Spec(
             "lag_seconds",
