@@ -153,6 +153,9 @@ class Backfill:
         """What Spark is to copy of each queue; nothing where it is too little for it."""
         if not self._wanted:
             return {}
+        if self._bulk.is_full:  # a job would wait for a slot for ever, and the queues for the job
+            self._log.warning("queues that live in Spark have all its slots: the live tasks copy the backlog")
+            return {}
         found = await bounded(self._part, run.pairs.values(), at_once=_AT_ONCE)
         parts = {key: part for key, part in zip(run.pairs, found, strict=True) if part is not None}
         if not self._settings.backfill:

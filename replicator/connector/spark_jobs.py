@@ -96,6 +96,11 @@ class Bulk:
         jobs = ResidentJobs(settings.spark_master)
         return Residents(jobs, job, lambda: coordinator.lease_left(now()), self._record)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether Spark has no slot for a job that ends, as long as queues live in its tasks."""
+        return "residents" in self.__dict__ and self.residents.fill_spark
+
     def claimed(self, running: set[str]) -> list[str]:
         """The jobs whose tasks may send, while `running` are the worker's own tasks."""
         return [job for job, claim in self._claims.items() if running.issuperset(claim.tasks())]

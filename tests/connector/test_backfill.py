@@ -40,10 +40,12 @@ class Scene:
         self.keys = [MessageQueue(topic, "a", 0) for topic in topics]
         bulk: Any = SimpleNamespace(
             runs={},
+            is_full=False,
             turn=turn or asyncio.Lock(),
             settings=SimpleNamespace(standalone=False, spark_master=None),
             claiming=self._claiming,
         )
+        self.bulk = bulk
         self.pairs: Any = {key: self._pair(key) for key in self.keys}
         source: Any = SimpleNamespace(reader=lambda _: None)
         self.backfill = Backfill(
@@ -200,3 +202,13 @@ async def test_whatever_becomes_of_a_job_its_queues_settle(monkeypatch: pytest.M
     with pytest.raises(RuntimeError):
         await scene.backfill._once(run, {spark: None})  # type: ignore[dict-item]
     assert [scene.pairs[key]._target.unsettled for key in (spark, live)] == [True, False]
+
+
+async def test_a_job_that_would_find_no_slot_is_not_submitted() -> None:
+    """Queues that live in Spark keep theirs for ever, so that the others would wait as long."""
+    scene = Scene("T")
+    scene.bulk.is_full = True
+    run = _Run(scene.pairs, [])
+    assert await scene.backfill._parts(run) == {}
+    scene.bulk.is_full = False
+    assert list(await scene.backfill._parts(run)) == scene.keys

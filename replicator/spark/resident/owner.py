@@ -23,6 +23,7 @@ from replicator.observe.logging import get_logger
 from replicator.routing.state import Phase
 from replicator.spark.resident.channel import Channel, ChannelLost
 from replicator.spark.resident.job import ResidentJob
+from replicator.spark.resident.job_run import keep_running
 from replicator.spark.resident.jobs import Room, SparkGone, SparkJobs
 from replicator.spark.resident.messages import Drain, End, Grant, Hello, Report, read_task_message, write
 from replicator.spark.resident.pair import AGAIN_FIRST, AGAIN_MOST, ResidentPair, Slot
@@ -33,8 +34,6 @@ __all__ = ["Residents"]
 
 #: Seconds that a task may send after it was allowed to, at most: so long a queue of a lost task waits for another.
 _GRANT: Final = 3.0
-#: Seconds within which a task that is not needed any more must end by itself.
-_ENDING: Final = 30.0
 #: Seconds without a report, of which one comes each half a second, after which a task is dropped: it hangs, or the
 #: network drops what it says. And as many again until its job is cancelled, if Spark has not started another task.
 _SILENT: Final = 10.0
@@ -84,9 +83,15 @@ class Residents:
         self._key = secrets.token_bytes(32)
         self._wake = asyncio.Event()
         self._gone = ""
+        self._most = 0
         self._running: asyncio.Task[None] | None = None
 
     # What routes ask for.
+
+    @property
+    def fill_spark(self) -> bool:
+        """Whether their jobs leave no slot to others, for as long as they have queues."""
+        return bool(self._waiting or self._slots) and len(self._slots) >= self._most
 
     def add(self, pair: ResidentPair) -> None:
         """Has a Spark task copy a queue."""
@@ -182,7 +187,7 @@ class Residents:
         try:
             while self._waiting or self._slots:
                 self._wake.clear()
-                most = await in_own_thread(self._jobs.slots)
+                most = self._most = await in_own_thread(self._jobs.slots)
                 self._close_surplus(most)
                 for slot in self._divide(most):
                     begin(self._keep(slot, self._job(number=slot.number, owner=address, key=self._key)))
@@ -256,45 +261,12 @@ class Residents:
         return new
 
     async def _keep(self, slot: Slot, job: ResidentJob) -> None:
-        """Has Spark run a job, again and again while it has queues."""
-        ending = asyncio.create_task(slot.ending.wait())
-        try:
-            await self._submit(slot, job, ending)
-        finally:
-            ending.cancel()
-
-    async def _submit(self, slot: Slot, job: ResidentJob, ending: asyncio.Task[bool]) -> None:
-        while not ending.done():
-            running = asyncio.create_task(in_own_thread(lambda: self._jobs.run(job)))
-            running.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # also if nobody waits
-            await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if ending.done():
-                await self._end(slot, running)
-                break
-            error = running.exception()
-            if isinstance(error, SparkGone):
-                self._gone = str(error)
-                self._wake.set()
-                return
-            seconds, reason = slot.backoff.next(), "it ended by itself" if error is None else str(error)
-            log.warning(
-                "Spark job ended, and is submitted again",
-                job=slot.number,
-                reason=reason.partition("\n")[0],
-                seconds=seconds,
-            )
-            await asyncio.wait({ending}, timeout=seconds)
-        del self._slots[slot.number]
+        gone = await keep_running(self._jobs, slot, job)
+        if gone:
+            self._gone = gone
+        else:
+            del self._slots[slot.number]
         self._wake.set()
-
-    async def _end(self, slot: Slot, running: asyncio.Task[None]) -> None:
-        """Returns when a job without queues has ended."""
-        # One that has not begun would queue for a slot only to be told to end.
-        if slot.channel is None or not (await asyncio.wait({running}, timeout=_ENDING))[0]:
-            with suppress(Exception):  # then it has ended
-                await in_own_thread(lambda: self._jobs.cancel(slot.number))
-        await asyncio.wait({running})
-        running.exception()  # ignored: the job is over
 
     # Tasks.
 

@@ -31,9 +31,11 @@ def _granted(task: Task, before: int) -> bool:
 async def test_queues_are_divided_and_followed(make: Callable[[int], Scene]) -> None:
     """As many jobs as there is room for; later queues go to the job with the fewest; states are what tasks say."""
     scene = make(2)
+    assert not scene.residents.fill_spark
     pairs = [scene.add(i) for i in range(3)]
     tasks = await scene.tasks(2)
     await until(lambda: sorted(len(task.parts) for task in tasks) == [1, 2])
+    assert scene.residents.fill_spark
     pairs.append(scene.add(3))
     await until(lambda: [len(task.parts) for task in tasks] == [2, 2])
     for task in tasks:
