@@ -198,9 +198,9 @@ class Release:
         """Why a message cannot be released; None if it can."""
         store = self._context.store
         if not store.is_mapped(self._name, parked.topic):
-            return "the topic was never copied, so there is none at the target"
+            return "no copy of the topic is known to this group"
         if parked.queue not in store.whole_queue_map(self._name, parked.topic):
-            return "its queue was never copied, so there is none at the target"
+            return "no copy of its queue is known to this group"
         return None
 
     def _place(self, parked: Parked) -> Queue:

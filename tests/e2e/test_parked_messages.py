@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -102,6 +103,14 @@ async def are_parked(cluster: Cluster, topic: str, counts: dict[str, int]) -> bo
     return True
 
 
+async def is_mirrored(cluster: Cluster, topic: str) -> bool:
+    """Whether the target has been told of the copy of `topic`, which comes up to two seconds after its begin."""
+    queues = await raw_topic(cluster, "replicator_sys_control")
+    bodies = (message.content for each in queues.values() for message in each)
+    told = (body if body.startswith(b"{") else zlib.decompress(body) for body in bodies)
+    return any(b'"task"' in each and topic.encode() in each for each in told)
+
+
 async def some_are_released(cluster: Cluster, topic: str) -> bool:
     """Whether some messages of `topic` are in it, or in the timer."""
     if (await arrived(cluster, topic)).total():
@@ -133,6 +142,7 @@ async def test_the_site_is_lost(
             await send_waiting(source, topic, [f"delay {i}" for i in range(1000)], level=4)
             counts = {SCHEDULE_TOPIC: 1000, TIMER_TOPIC: 1100}
             await until(lambda: are_parked(target, topic, counts), what="all are parked")
+            await until(lambda: is_mirrored(target, topic), what="the target knows of the route's topic")
             await old.kill()
         for node in source.nodes:
             await node.kill()
