@@ -90,6 +90,10 @@ class OutcomeUnknown(Fault):
     """Whether the last send was stored is unknown: the target queue's tail must be read."""
 
 
+class StoredElsewhere(Fault):
+    """The target has stored the last send, but behind something that was not in the tail: it must be read."""
+
+
 class TargetChanged(Fault):
     """The target must be checked before anything is sent: the connection over which it was checked is gone, or the
     target queue is not as it was left.

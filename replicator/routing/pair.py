@@ -189,6 +189,8 @@ class QueuePair:
         state, fault = self.state, self._fault
         if transition.unsettled:
             self._target.unsettled = True
+        if transition.unshown:
+            self._target.unshown = True
         if transition.to is Step.CHECK_SOURCE and transition.phase is Phase.WAITING:
             self.source.forget()
         if transition.clean is not None:
@@ -200,7 +202,7 @@ class QueuePair:
                 self._log.info("no longer waiting", waited_for=state.reason)
             state.set_phase(transition.phase)
             return
-        if event is not Event.TARGET_CHANGED:
+        if event not in (Event.TARGET_CHANGED, Event.STORED_ELSEWHERE):
             state.counters.error(fault)
         if transition.phase is Phase.FAILED:
             self._log.error("queue failed", reason=str(fault))

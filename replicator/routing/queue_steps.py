@@ -20,6 +20,7 @@ from replicator.routing.faults import (
     SourceGap,
     SourceLost,
     SourceReset,
+    StoredElsewhere,
     TargetBlocked,
     TargetChanged,
 )
@@ -61,6 +62,8 @@ class Event(StrEnum):
     """The end offset that was asked for has been reached."""
     OUTCOME_UNKNOWN = "outcome_unknown"
     """A send has no answer: it may have been stored or not."""
+    STORED_ELSEWHERE = "stored_elsewhere"
+    """A send was stored, but not at the end of the target queue as it was read after another sender."""
     TARGET_CHANGED = "target_changed"
     """The connection over which the target was checked is gone, or the target queue has changed."""
     TARGET_BLOCKED = "target_blocked"
@@ -87,6 +90,7 @@ class Transition(NamedTuple):
         clean: whether the next owner may rely on the last position: nothing of ours can still be stored.
             None where it is not decided.
         unsettled: whether a request of ours may still be waiting inside the target broker.
+        unshown: whether the target has stored something of ours that its queue may not show yet.
     """
 
     to: Step
@@ -94,6 +98,7 @@ class Transition(NamedTuple):
     pause: bool = False
     clean: bool | None = None
     unsettled: bool = False
+    unshown: bool = False
 
 
 _STOPPED: Final = Transition(Step.STOPPED, Phase.STOPPED, clean=True)
@@ -115,6 +120,7 @@ TRANSITIONS: Final[Mapping[tuple[Step, Event], Transition]] = {
     (Step.COPY, Event.DRAINED): _STOPPED,
     (Step.COPY, Event.ENDED): _STOPPED,
     (Step.COPY, Event.OUTCOME_UNKNOWN): Transition(Step.CHECK_TARGET, Phase.RECOVERING, pause=True, unsettled=True),
+    (Step.COPY, Event.STORED_ELSEWHERE): Transition(Step.CHECK_TARGET, Phase.RECOVERING, unshown=True),
     (Step.COPY, Event.TARGET_CHANGED): Transition(Step.CHECK_TARGET, Phase.RECOVERING),
     (Step.COPY, Event.TARGET_BLOCKED): Transition(Step.COPY, Phase.WAITING, pause=True),
     (Step.COPY, Event.SOURCE_LOST): Transition(Step.CHECK_SOURCE, Phase.WAITING, pause=True),
@@ -132,6 +138,7 @@ _EVENTS: Final[tuple[tuple[type[Exception], Event], ...]] = (
     (Drained, Event.DRAINED),
     (SourceEnded, Event.ENDED),
     (OutcomeUnknown, Event.OUTCOME_UNKNOWN),
+    (StoredElsewhere, Event.STORED_ELSEWHERE),
     (TargetChanged, Event.TARGET_CHANGED),
     (TargetBlocked, Event.TARGET_BLOCKED),
     (SourceLost, Event.SOURCE_LOST),

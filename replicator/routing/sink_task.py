@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Final
@@ -35,16 +34,16 @@ from replicator.routing.faults import (
     MessageRejected,
     OutcomeUnknown,
     QueueFailed,
+    StoredElsewhere,
     TargetBlocked,
 )
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
-from replicator.routing.packing import Pack
 from replicator.routing.queue_progress import Seen
 from replicator.routing.seal import Extent
 from replicator.routing.single_send import OFTEN, unsendable, why_not_singly, without_delay
-from replicator.routing.state import LATENCY_BUCKETS, Phase, QueueState
+from replicator.routing.state import Phase, QueueState
 from replicator.routing.transforming import Transforming
 from replicator.routing.wait_timer import SOURCE, TARGET
 
@@ -313,7 +312,7 @@ class SinkTask:
             checkable: what the target stores has the checksum of what was packed.
 
         Raises:
-            OutcomeUnknown: it was stored elsewhere than at the end of the tail that was read. Nothing is accounted
+            StoredElsewhere, OutcomeUnknown: it is not at the end of the tail that was read. Nothing is accounted
                 for: the tail is read again, and shows the batch, too.
         """
         state, progress, counters = self._state, self._state.progress, self._state.counters
@@ -343,7 +342,8 @@ class SinkTask:
         if batch.packs[0].stored[0] < self._options.late_before:
             counters.late += sum(at < self._options.late_before for pack in batch.packs for at in pack.stored)
         progress.store_timestamp = batch.packs[-1].stored[-1]
-        self._observe(batch.packs)
+        source_now_ms = (time.time() + progress.skew) * 1000
+        counters.observe((pack.stored for pack in batch.packs), source_now_ms)
 
     def _shifted(self, expected: int, offset: int) -> None:
         if offset < expected:
@@ -351,24 +351,10 @@ class SinkTask:
                 f"the target queue went back from offset {expected} to {offset}: it was truncated or recreated"
             )
         if self.suspicious:
-            raise OutcomeUnknown(f"something was stored at target offsets {expected} to {offset - 1} meanwhile")
+            # What the last sender had under way is stored before this batch, or never.
+            self.suspicious = False
+            raise StoredElsewhere(f"something was stored at target offsets {expected} to {offset - 1} meanwhile")
         self._on_shift(expected, offset)
-
-    def _observe(self, packs: Sequence[Pack]) -> None:
-        """Counts latencies: exactly in the buckets; their sum as if each pack's were spread evenly."""
-        state = self._state
-        source_now_ms = (time.time() + state.progress.skew) * 1000
-        for pack in packs:
-            stored = pack.stored
-            high, low = max(0.0, (source_now_ms - stored[0]) / 1000), max(0.0, (source_now_ms - stored[-1]) / 1000)
-            bucket = bisect_left(LATENCY_BUCKETS, high)
-            if bucket == bisect_left(LATENCY_BUCKETS, low):
-                state.counters.latency[bucket] += len(stored)
-            else:
-                for each in stored:
-                    seconds = max(0.0, (source_now_ms - each) / 1000)
-                    state.counters.latency[bisect_left(LATENCY_BUCKETS, seconds)] += 1
-            state.counters.latency_sum += len(stored) * (high + low) / 2
 
     async def _reject(self, batch: Batch, reason: str, *, by: str = "the target") -> None:
         first, state = batch.packs[0], self._state

@@ -5,7 +5,8 @@ Written by the tasks of that queue only; read by status, metrics and the state s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -136,6 +137,23 @@ class QueueCounters:
         self.waits = WaitTimer()
         self.latency = [0] * (len(LATENCY_BUCKETS) + 1)
         self.latency_sum = 0.0
+
+    def observe(self, packs: Iterable[Sequence[int]], source_now_ms: float) -> None:
+        """Counts latencies: exactly in the buckets; their sum as if each pack's were spread evenly.
+
+        Args:
+            packs: when the source stored their messages (ms), in order.
+            source_now_ms: the time now, by the source's clock.
+        """
+        for stored in packs:
+            high, low = (max(0.0, (source_now_ms - each) / 1000) for each in (stored[0], stored[-1]))
+            bucket = bisect_left(LATENCY_BUCKETS, high)
+            if bucket == bisect_left(LATENCY_BUCKETS, low):
+                self.latency[bucket] += len(stored)
+            else:
+                for each in stored:
+                    self.latency[bisect_left(LATENCY_BUCKETS, max(0.0, (source_now_ms - each) / 1000))] += 1
+            self.latency_sum += len(stored) * (high + low) / 2
 
     @property
     def copied_in_all(self) -> int:

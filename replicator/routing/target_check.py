@@ -41,6 +41,7 @@ class TargetCheck:
         suspicious: another sender's request may still be waiting inside the broker, so that the first answer
             decides whether the tail that was read is the whole one.
         unsettled: a request of ours, or of the last owner, may still be stored.
+        unshown: the target has stored a request of ours that the queue may not show yet.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class TargetCheck:
         self.connection: Connection | None = None
         self.suspicious = False
         self.unsettled = not state.progress.clean
+        self.unshown = False
         state.progress.clean = False  # for the next owner: from now on we may send, and this is saved at any moment
         self._state = state
         self._shared = shared
@@ -100,6 +102,8 @@ class TargetCheck:
             tail = await self._read()
         if self.unsettled:
             await self._settle(tail)
+        if self.unshown:
+            await self._read_on(tail)
         if tail.unsealed:
             self._doubt(tail)
         known = state.progress.last
@@ -109,7 +113,7 @@ class TargetCheck:
             await self._refuse_jump(known, tail)
         self._take(tail)
         self.suspicious |= self.unsettled
-        self.unsettled = False
+        self.unsettled = self.unshown = False
         self.connection = connection
         self._log.debug("target checked", target_end=tail.end, copies=len(tail.copies))
 
@@ -141,7 +145,11 @@ class TargetCheck:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), shared.options.settle_timeout)
             raise Drained("drained")
-        place = self.place()
+        await self._read_on(tail)
+
+    async def _read_on(self, tail: Tail) -> None:
+        """Once the broker shows all that it has stored."""
+        shared, place = self._shared, self.place()
         async with shared.recovering.at("target", self._state.target.broker):
             await shared.barrier.caught_up(place[0])
             await read_on(*place, tail, mine=self.is_ours)

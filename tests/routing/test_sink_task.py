@@ -19,7 +19,7 @@ from replicator.routing import sink_task
 from replicator.routing.batcher import Batcher
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel, Chunk
-from replicator.routing.faults import OutcomeUnknown, QueueFailed, TargetBlocked
+from replicator.routing.faults import OutcomeUnknown, QueueFailed, StoredElsewhere, TargetBlocked
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import Transform
 from replicator.routing.packing import Packer
@@ -107,6 +107,7 @@ async def send_to(
     topic: str = "T",
     offsets: Sequence[int] = (0,),
     transform: Transform | None = None,
+    suspicious: bool = False,
     **options: Any,
 ) -> None:
     """Has messages sent, after the first of which two are left out; a dead letter goes to the same target."""
@@ -132,7 +133,7 @@ async def send_to(
         dead_letters=cast("Any", SimpleNamespace(put=target.send)),
         on_taken=lambda: None,
         on_shift=lambda _first, _end: None,
-        suspicious=False,
+        suspicious=suspicious,
         may_send=lambda: True,
         transforming=Transforming(transform, topic, state.source, ahead=10) if transform else None,
     )
@@ -265,3 +266,14 @@ async def test_what_transforms_left_out_counts_with_half_a_batch(send: Send, sta
     with pytest.raises(TargetBlocked):
         await send(ILLEGAL, Stored(0, 0), BUSY, BUSY, takes=3.0, offsets=range(5), transform=odd_ones)
     assert (state.progress.position, state.counters.skipped) == (3, {"transform": 2})
+
+
+async def test_what_came_between_the_tail_and_the_first_batch_is_looked_at(send: Send, state: QueueState) -> None:
+    """It may be what the last owner had under way, or another producer's: the batch itself is stored for sure."""
+    state.progress.target_end = 5
+    with pytest.raises(StoredElsewhere, match="target offsets 5 to 6"):
+        await send(Stored(0, 7), suspicious=True)
+    assert (state.progress.position, state.progress.target_end) == (0, 5)
+    assert event_of(StoredElsewhere("")) is Event.STORED_ELSEWHERE
+    await send(Stored(0, 7))
+    assert (state.progress.position, state.progress.target_end) == (3, 8)

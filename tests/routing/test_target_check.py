@@ -11,12 +11,14 @@ from structlog.testing import capture_logs
 
 from replicator.errors import Unreachable
 from replicator.routing import dispatch_barrier
-from replicator.routing.faults import Drained, QueueFailed
+from replicator.routing.faults import Drained, QueueFailed, StoredElsewhere
+from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
+from replicator.routing.queue_steps import TRANSITIONS, Event, Step
 from replicator.routing.recovery import CopyRecord
 from replicator.routing.seal import Sealer
 from replicator.routing.shared import Shared
-from replicator.routing.state import QueueState
+from replicator.routing.state import Phase, QueueState
 from replicator.state.record import Kind
 from replicator.state.store import Store
 from tests.routing.shown import Shown, check_of, copy_of
@@ -155,6 +157,28 @@ async def test_a_queue_that_is_to_end_does_not_wait_for_the_target_to_settle(
             await check.run()
     assert check.unsettled
     assert not state.progress.clean
+
+
+async def test_what_is_stored_and_not_shown_yet_is_waited_for(
+    make_shared: Callable[..., Shared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of ours behind others' messages: it would be sent again. Nothing has to settle for that."""
+    state = QueueState("T", Queue("a", 0), Queue("b", 0))
+    state.progress.position, state.progress.start, state.progress.clean = 3, 0, True
+    broker = Shown(*map(copy_of, range(3)))
+
+    async def shows_more(_broker: object) -> tuple[int, int]:
+        broker.queue += [b"", copy_of(3), copy_of(4)]
+        return 1, 0
+
+    monkeypatch.setattr(dispatch_barrier, "dispatched", shows_more)
+    pair = QueuePair(state, make_shared(broker=broker, settle_timeout=60.0), topic="T", from_start=False)
+    pair._fault = StoredElsewhere("something was stored meanwhile")
+    pair._enter(Event.STORED_ELSEWHERE, TRANSITIONS[Step.COPY, Event.STORED_ELSEWHERE])
+    assert (state.phase, state.counters.errors) == (Phase.RECOVERING, {})
+    assert await pair._do(Step.CHECK_TARGET) is Event.DONE
+    assert (state.progress.position, state.progress.target_end) == (5, 6)
+    assert (pair._target.suspicious, pair._target.unsettled, pair._target.unshown) == (False, False, False)
 
 
 def test_an_owner_that_dies_before_its_check_leaves_no_clean_end(

@@ -113,7 +113,6 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_upgrade.py::test_in_place_under_load[SIGKILL first]",
         "tests/e2e/test_workers.py::test_a_fourth_worker_takes_a_quarter_and_stops_no_other",
         "tests/e2e/test_workers.py::test_a_rolling_restart_repeats_nothing",
-        "tests/soak/test_round.py::test_a_short_round",
         "tests/spark/test_archive.py::test_a_disk_that_is_full_leaves_its_queue_open",
         "tests/spark/test_archive.py::test_an_archive_is_not_put_behind_a_later_copy",
         "tests/spark/test_archive.py::test_exports_and_imports_that_fail_are_made_again",
