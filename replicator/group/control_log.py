@@ -1,8 +1,7 @@
 """System topics of a cluster as a log that every worker of a group writes and reads whole.
 
-Each topic has one queue on each broker. What is written goes to several brokers where it must not be missed,
-and to one where it is repeated anyway; everything is read from all brokers, so that the group continues while
-one of them is down. A topic that was deleted is created again.
+Each topic has one queue on each broker. Everything is written to up to three brokers, and read from all of them,
+so that the group continues while one of them is down. A topic that was deleted is created again.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from replicator.aio.backoff import Backoff
+from replicator.aio.clock import now
 from replicator.client.brokers import max_offset, offset_near
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
@@ -20,20 +20,23 @@ from replicator.client.nameservers import NoBrokers
 from replicator.client.pull import GROUP, pull
 from replicator.client.queue_range import recent_range
 from replicator.client.send import send_single
-from replicator.client.topics import READABLE, WRITABLE, TopicConfig, is_missing, write_topic
-from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError, is_absence
+from replicator.client.topics import TopicConfig, is_missing
+from replicator.errors import ClientError, NothingShown, ProtocolError, ReplicatorError, StartupError, is_absence
+from replicator.group.log_topics import LogTopics
 from replicator.observe.logging import get_logger
 from replicator.protocol.batch import header_fields
 from replicator.protocol.codes import Response
 from replicator.routing.message_queue import MessageQueue
 
-__all__ = ["ControlLog", "LogMessage", "MirrorLog"]
+__all__ = ["ControlLog", "LogMessage", "MirrorLog", "until_read"]
 
 #: Seconds that a broker holds a pull of ours; a new broker or master is noticed no later.
 _SUSPEND: Final = 5.0
 #: Seconds between attempts to read where reading fails: the first, and the most.
 _PAUSE_FIRST: Final = 0.05
 _PAUSE_MOST: Final = 0.5
+#: Seconds for which a broker may give nothing of a queue that goes on, as busy ones do, until nobody waits for it.
+_NOTHING_SHOWN: Final = 10.0
 #: Seconds that a write may take before it is tried elsewhere.
 _WRITE: Final = 2.0
 #: Seconds that name servers are asked who the masters are after a write that no broker took.
@@ -83,6 +86,19 @@ class MirrorLog(Protocol):
     async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None: ...
 
 
+async def until_read(log: MirrorLog, caught_up: asyncio.Event) -> None:
+    """Returns once all that can be read was read to its end, and each topic at one broker at least.
+
+    Without the second, a log whose only broker drops the connection halfway would count as read.
+
+    Args:
+        caught_up: what the log sets when it has caught up.
+    """
+    while not (log.caught_up and log.was_read):
+        await caught_up.wait()
+        caught_up.clear()
+
+
 class ControlLog:
     """The log over `cluster`, whose connections should serve nothing else: heartbeats must not queue.
 
@@ -92,7 +108,8 @@ class ControlLog:
         on_said: called with every message, in the order of its queue.
         on_reset: called when messages of a topic are gone: it had to be recreated, or a broker has lost the newest,
             as one does that is restored to an older store, or a slave that becomes the master too early.
-        on_caught_up: called when all queues that can be read have been read to their ends.
+        on_caught_up: called when all queues that can be read have been read to their ends, and again when a topic
+            that could be read at no broker was read to its end after all.
     """
 
     def __init__(
@@ -107,38 +124,39 @@ class ControlLog:
     ) -> None:
         self._cluster = cluster
         self._topics = topics
+        self._log_topics = LogTopics(cluster, topics)
         self._side = side
         self._on_said = on_said
         self._on_reset = on_reset
         self._on_caught_up = on_caught_up
         self._tails: dict[MessageQueue, asyncio.Task[None]] = {}
-        #: Brokers that refused or did not answer the last time, each with the attempt that nobody waits for.
+        #: Brokers whose last write failed -> the one background retry, if any.
         self._shunned: dict[str, asyncio.Task[ReplicatorError | None] | None] = {}
         self._last: dict[MessageQueue, _Read] = {}
         self._behind: set[MessageQueue] = set()
         self._read_topics: set[str] = set()
 
     async def open(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> None:
-        """Makes the topics where they are missing, and begins to read.
+        """Creates the topics where they are missing, and begins to read.
 
         Args:
-            there: the topics of each broker that lists them, by name.
+            there: the topics of each broker, by name; brokers that are not in it are asked for theirs.
 
         Raises:
             NoBrokers: no broker that can be reached takes messages, as while its master is away: waiting helps.
-            StartupError: no broker has the topics or lets us create them.
+            StartupError: no broker lets us use the topics or create them.
         """
         await self._cluster.refresh()
         brokers = self._cluster.brokers()  # one or more: `refresh` has seen to that
-        made = await asyncio.gather(*(self._make_all(broker, there.get(broker, {})) for broker in brokers))
-        failures = [failure for failure in made if failure is not None]
-        if len(failures) == len(made):
+        provided = await asyncio.gather(*(self._log_topics.provide(name, there.get(name)) for name in brokers))
+        failures = [failure for failure in provided if failure is not None]
+        if len(failures) == len(provided):
             if all(map(is_absence, failures)):
                 raise NoBrokers(f"no broker of the {self._side} takes messages: {failures[0]}", hint="start one")
             raise StartupError(
-                f"the {self._side} has no system topics for the worker group, and they cannot be created:"
+                f"the system topics of the worker group at the {self._side} can be neither used nor created:"
                 f" {failures[0]}",
-                hint=f"let the {self._side}'s account create and write them,"
+                hint=f"let the {self._side}'s account create, read and write them,"
                 " or run a single worker with --standalone",
             ) from failures[0]
         self._follow()
@@ -162,7 +180,7 @@ class ControlLog:
         self._cluster.forget(broker)
         for queue in [queue for queue in self._tails if queue.broker == broker]:
             self._tails.pop(queue).cancel()
-            self._read_whole(queue)
+            self._wait_no_more(queue)
         attempt = self._shunned.pop(broker, None)
         if attempt is not None:
             attempt.cancel()
@@ -176,12 +194,16 @@ class ControlLog:
 
     @property
     def caught_up(self) -> bool:
-        """Whether all queues that can be read were read to their ends once."""
+        """Whether all queues that can be read have been read to their ends.
+
+        A new broker makes it False again until its queues are, too; `Group.join` and `Mirror.settled` remember that
+        it was True.
+        """
         return not self._behind
 
     @property
     def was_read(self) -> bool:
-        """Whether each topic was really read to its end at one broker at least."""
+        """Whether each topic was really read to its end at one broker at least; True from then on."""
         return self._read_topics.issuperset(self._topics)
 
     async def write(self, topic: str, body: bytes, *, copies: int = 1) -> None:
@@ -196,7 +218,8 @@ class ControlLog:
         order = self._order()
         well = [broker for broker in order if broker not in self._shunned]
         first = (well or order)[:copies]
-        for broker in order[len(first) : copies] if well else ():
+        aside = order[len(first) : copies] if well else []
+        for broker in aside:
             self._write_aside(broker, topic, body)
         written = await asyncio.gather(*(self._write(broker, topic, body) for broker in first))
         failures = [failure for failure in written if failure is not None]
@@ -244,30 +267,15 @@ class ControlLog:
         self._shunned.setdefault(broker, None)
         return failure
 
-    async def _make_all(self, broker: str, there: Mapping[str, TopicConfig]) -> ReplicatorError | None:
-        """Makes the topics that `broker` lacks; with an account all, which shows whether it may."""
-        lacking = [name for name in self._topics if self._cluster.account or not _serves(there.get(name))]
-        try:
-            self._cluster.writer(broker)  # without a master there is no log
-            await asyncio.gather(*(self._make(MessageQueue(topic, broker, 0)) for topic in lacking))
-        except (ClientError, ProtocolError) as error:
-            return error
-        return None
-
-    async def _make(self, queue: MessageQueue) -> None:
-        topic = TopicConfig(name=queue.topic, read_queues=1, write_queues=1)
-        await write_topic(self._cluster.writer(queue.broker), topic)
-
     async def _tail(self, queue: MessageQueue, past: float) -> None:
         at, end = await self._insist(queue, lambda: self._begin(queue, past))
         while True:
             if at >= end:
-                self._read_topics.add(queue.topic)
-                self._read_whole(queue)
+                self._has_ended(queue)
             at, end = await self._insist(queue, lambda: self._read(queue, at, end))  # noqa: B023 - awaited at once
 
     async def _insist(self, queue: MessageQueue, read: Callable[[], Awaitable[tuple[int, int]]]) -> tuple[int, int]:
-        reason, backoff = "", Backoff(_PAUSE_FIRST, _PAUSE_MOST)
+        reason, backoff, began = "", Backoff(_PAUSE_FIRST, _PAUSE_MOST), now()
         while True:
             try:
                 return await read()
@@ -279,10 +287,19 @@ class ControlLog:
                     log.warning("system topic cannot be read", queue=str(queue), reason=reason)
                 if queue in self._last:
                     self._last[queue] = self._last[queue]._replace(address="")
-            self._read_whole(queue)  # nobody waits for a broker that is down
+                if not isinstance(error, NothingShown) or now() - began > _NOTHING_SHOWN:
+                    self._wait_no_more(queue)  # nobody waits for a broker that is down
             await asyncio.sleep(backoff.next())
 
-    def _read_whole(self, queue: MessageQueue) -> None:
+    def _has_ended(self, queue: MessageQueue) -> None:
+        """`queue` was read to its end: news even if nobody waited for it, unless its topic was read elsewhere."""
+        news = queue in self._behind or queue.topic not in self._read_topics
+        self._behind.discard(queue)
+        self._read_topics.add(queue.topic)
+        if news and not self._behind:
+            self._on_caught_up()
+
+    def _wait_no_more(self, queue: MessageQueue) -> None:
         if queue in self._behind:
             self._behind.discard(queue)
             if not self._behind:
@@ -290,7 +307,7 @@ class ControlLog:
 
     async def _remake(self, queue: MessageQueue) -> None:
         try:
-            await self._make(queue)
+            await self._log_topics.create(queue)
         except (ClientError, ProtocolError) as error:
             log.warning("system topic cannot be created", queue=str(queue), reason=str(error))
             return
@@ -301,13 +318,18 @@ class ControlLog:
         return await recent_range(self._cluster.reader(queue.broker), queue.topic, queue.queue_id, past)
 
     async def _read(self, queue: MessageQueue, at: int, end: int) -> tuple[int, int]:
-        """Reads from `at`, with several pulls if `end` is far; returns where to continue, and the queue's end."""
+        """Reads from `at`, with several pulls if `end` is far; returns where to continue, and the queue's end.
+
+        Raises:
+            NothingShown: the broker gives nothing from `at` on, though the queue goes on there.
+        """
         broker, ahead = self._cluster.reader(queue.broker), range(at, end, _COUNT)[:_AT_ONCE] or [at]
         if await self._has_lost(queue, broker):
             return await self._begin_again(queue)
         answers = await asyncio.gather(
             *(pull(broker, queue.topic, queue.queue_id, offset, count=_COUNT, suspend=_SUSPEND) for offset in ahead)
         )
+        begun, stuck = at, False
         for offset, pulled in zip(ahead, answers, strict=True):
             if offset != at:  # the answer before was a shorter one
                 break
@@ -315,11 +337,17 @@ class ControlLog:
                 if at > pulled.max_offset:
                     self._refuse_slave(queue, broker)
                     return await self._begin_again(queue)
+                # Records that were deleted unread come again: all state is published each
+                # `state_republish_interval`. Heartbeats of that age are of no use.
                 return pulled.min_offset, pulled.max_offset
             for message in pulled.messages:
                 self._on_said(LogMessage(queue, message.content, message.store_timestamp))
                 self._last[queue] = _Read(message.queue_offset, message.store_timestamp, broker.address)
+            is_behind = at < pulled.max_offset or pulled.code == Response.PULL_RETRY_IMMEDIATELY
+            stuck = pulled.next_offset <= at and is_behind
             at, end = pulled.next_offset, pulled.max_offset
+        if stuck and at <= begun:
+            raise NothingShown(broker.address, str(queue), begun, end)
         return at, end
 
     async def _has_lost(self, queue: MessageQueue, broker: Endpoint) -> bool:
@@ -355,9 +383,3 @@ class ControlLog:
         self._last.pop(queue, None)
         self._on_reset(queue)
         return at, end
-
-
-def _serves(topic: TopicConfig | None) -> bool:
-    """Whether there is such a topic with a queue that can be written and read."""
-    usable = READABLE | WRITABLE
-    return topic is not None and min(topic.read_queues, topic.write_queues) > 0 and topic.perm & usable == usable

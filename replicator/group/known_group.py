@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
 from replicator.errors import ReplicatorError, StartupError
-from replicator.group.control_log import ControlLog, LogMessage
+from replicator.group.control_log import ControlLog, LogMessage, until_read
 from replicator.group.signature import Forged, Signer
 from replicator.group.wire import NewerForm, Unreadable, read_message
 from replicator.observe.logging import get_logger
@@ -19,7 +19,7 @@ from replicator.routing.options import Identity
 from replicator.settings import Settings
 from replicator.state.record import Kind, Record
 
-__all__ = ["ALL_PAST", "KnownGroup", "clusters_record", "find_group", "match"]
+__all__ = ["ALL_PAST", "KnownGroup", "UnreadMirror", "clusters_record", "find_group", "match"]
 
 #: Seconds of a log's past that are more than it has.
 ALL_PAST: Final = 10 * 365 * 86400.0
@@ -28,6 +28,10 @@ _READING: Final = 120.0
 
 
 log = get_logger(__name__)
+
+
+class UnreadMirror(StartupError):
+    """The target may know the group, but does not show what it knows."""
 
 
 class KnownGroup(NamedTuple):
@@ -91,7 +95,8 @@ async def find_group(
         recent: seconds of the log's past that are read at first, and all of it if that does not help.
 
     Raises:
-        StartupError: the target knows several, or its system topic cannot be read.
+        StartupError: the target knows several.
+        UnreadMirror: its system topic cannot be read.
     """
     if not any(settings.control_topic in topics for topics in target.topics.values()):
         return None
@@ -171,10 +176,11 @@ async def _read(settings: Settings, target: Discovery, connect: Callable[[], Clu
     try:
         await carrier.open(target.topics)
         async with asyncio.timeout(_READING):
-            await caught_up.wait()
+            await until_read(carrier, caught_up)
     except (ReplicatorError, TimeoutError) as error:
-        raise StartupError(
-            f"the source cannot be reached, and the group's mirror at the target cannot be read: {error}",
+        why = str(error) or f"not within {_READING:g} s"
+        raise UnreadMirror(
+            f"the source cannot be reached, and the group's mirror at the target cannot be read: {why}",
             hint="start the source, or let the target's account read the system topics",
         ) from None
     finally:

@@ -76,8 +76,9 @@ class Log(Protocol):
 class Group:
     """Worker `coordinator.me` in the group `name`.
 
-    `skews` are the seconds that brokers' clocks are ahead of ours, by their names; `incarnation` is this process;
-    `waiting_for` is the job whose end we wait for before we join, empty if there is none.
+    `skews` are the seconds that the clocks of source brokers are ahead of ours, by their names; empty where the log
+    is at the target. `incarnation` is this process; `waiting_for` is the job whose end we wait for before we join,
+    empty if there is none.
 
     Args:
         signer: signs what is written, and verifies what is read.
@@ -275,9 +276,10 @@ class Group:
         self._clock.setdefault(said.queue, sent - said.stored / 1000)
         if self._echo is None or heartbeat.sequence > self._echo[0]:
             self._echo = heartbeat.sequence, Echo(said.queue.broker, said.stored)
-        received = time.time()
-        sent_at = received - (now() - sent)
-        self.skews[said.queue.broker] = clock_skew(sent_at, said.stored / 1000, received)
+        if self.signer.cluster == "source":  # a target broker may have the same name as one of the source
+            received = time.time()
+            sent_at = received - (now() - sent)
+            self.skews[said.queue.broker] = clock_skew(sent_at, said.stored / 1000, received)
         self._hear_early(said.queue)
         if heartbeat.sequence < self._believed:
             return

@@ -21,8 +21,8 @@ from typing import Any, Final, Literal
 from replicator.aio.backoff import Backoff
 from replicator.aio.clock import now
 from replicator.client.topics import TopicConfig
-from replicator.errors import BrokerRefused, ClientError, ProtocolError, ReplicatorError, StartupError
-from replicator.group.control_log import LogMessage, MirrorLog
+from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError
+from replicator.group.control_log import LogMessage, MirrorLog, until_read
 from replicator.group.freshness import Echo
 from replicator.group.inbox import Inbox
 from replicator.group.lease_notice import LeaseNotices
@@ -31,9 +31,9 @@ from replicator.group.membership import Heartbeat, Membership, MemberState, Side
 from replicator.group.mirror_past import MirrorPast
 from replicator.group.other_log import OtherLog, mirror_of, observers_of
 from replicator.group.signature import Signer
+from replicator.group.start_gate import StartGate
 from replicator.group.wire import Author, Envelope, write_heartbeat, write_records
 from replicator.observe.logging import get_logger
-from replicator.protocol.codes import is_denied
 from replicator.state.record import Kind, Record
 from replicator.state.store import Store
 
@@ -44,12 +44,14 @@ _COPIES: Final = 3
 #: Seconds between attempts to open the log: the first, and the most.
 _OPEN_FIRST: Final = 0.5
 _OPEN_MOST: Final = 15.0
-#: Session timeouts after which tasks start although the target does not show what is mirrored there.
-_PATIENCE: Final = 4.0
+#: Session timeouts without an echo of ours after which nobody can be heard there either.
+_DEAF: Final = 4.0
 #: Session timeouts after which a heartbeat is too old to have been written by a live worker.
 _STALE: Final = 2.0
 #: Heartbeats whose sending time is remembered.
 _REMEMBERED: Final = 64
+
+_BrokerTopics = Mapping[str, Mapping[str, TopicConfig]]
 
 log = get_logger(__name__)
 
@@ -65,7 +67,8 @@ class Mirror:
         group: the group's name; groups of other sources may have the same one.
         source: the id of the source cluster.
         coordination: the cluster on which this worker's group holds its leases.
-        membership: is told of the workers that are heard there.
+        membership: not the coordinator's, but one for this log alone: the workers that are heard at the target,
+            whether the source hears them or not. All are heard on Side.SOURCE: the log has no other side.
         signer: signs and verifies for the group's own log; here it does so for the target.
         on_records: called with news of the shared state, by kind.
         on_change: called when the worker may have to act.
@@ -101,7 +104,7 @@ class Mirror:
         groups = {group, self._records, self._observers}
         patience = _STALE * membership.timeout
         self.inbox = Inbox(groups, self._signer, patience=patience, own=self.incarnation)
-        #: For the past, which has messages that were read already.
+        #: For the whole topic, which has messages that were read already.
         self._past_inbox = Inbox((self._records,), self._signer, patience=patience)
         self._author = Author(self._records, self._me, self.incarnation)
         self._counters = itertools.count(1)
@@ -112,16 +115,15 @@ class Mirror:
         self._on_change = on_change
         self._log: MirrorLog | None = None
         self._opened = False
-        self._tried_at = inf
-        self._refused = False
         self._beat_failed = False
         self._caught_up = asyncio.Event()
         self._past = MirrorPast(membership.timeout)
-        self._deeper: Callable[[Callable[[], None]], MirrorLog] | None = None
+        #: Makes the log of the whole control topic; None: there is nothing to read, or it was read.
+        self._whole_topic: Callable[[Callable[[], None]], MirrorLog] | None = None
+        self._gate = StartGate(membership.timeout)
         #: This worker only stands by: it takes part in no group.
         self.stands_by = False
         self._echoed = asyncio.Event()
-        self._settled = False
         self._listens_since = -inf
         self._sequence = 0
         self._sent: dict[int, float] = {}
@@ -134,31 +136,26 @@ class Mirror:
         """Whether what is published is written there: not where the group's own log carries it there anyway."""
         return self._coordination == "source" or self.stands_by
 
-    def use(self, carrier: MirrorLog, deeper: Callable[[Callable[[], None]], MirrorLog] | None = None) -> None:
-        """Everything is written to `carrier` from now on.
+    def use(self, carrier: MirrorLog, whole_topic: Callable[[Callable[[], None]], MirrorLog] | None = None) -> None:
+        """Everything is written to `carrier` from now on, which reads the recent part of each topic.
 
         Args:
-            deeper: makes a log that reads all of the control topic, and calls what it is given when it has.
+            whole_topic: makes a log that reads all of the control topic, and calls what it is given when it has.
         """
         self._log = carrier
-        self._deeper = deeper
+        self._whole_topic = whole_topic
 
     @property
     def settled(self) -> bool:
         """Whether all that stood there has been read, and our own heartbeat after it; or it cannot be had at all.
 
         Only then may tasks start: a connector may have been stopped there, for a failover. A target that takes
-        messages but does not show these is not waited for longer than some session timeouts.
+        messages but does not show these is not waited for longer than some session timeouts, nor one that refuses
+        us for longer than one.
         """
-        waited = now() - max(self._tried_at, self._past.read_at)
-        was_read = self._echoed.is_set() and self._was_read
-        self._settled = self._settled or self._refused or was_read or waited > _PATIENCE * self.membership.timeout
-        return self._settled
-
-    @property
-    def _was_read(self) -> bool:
         recent = self._log is not None and self._log.caught_up and self._log.was_read
-        return recent and (self._past.is_known or self._deeper is None)
+        was_read = recent and self._echoed.is_set() and (self._past.is_known or self._whole_topic is None)
+        return self._gate.is_open(now(), was_read=was_read)
 
     @property
     def heard(self) -> bool:
@@ -167,10 +164,13 @@ class Mirror:
         return fresh and not self._unwritten and not self.reason
 
     def listened(self) -> tuple[float, float] | None:
-        """Since when, and until when, our own heartbeats have come back; None: none does, though it is stored."""
+        """Since when, and until when, our own heartbeats have come back.
+
+        None: we can write there but do not hear ourselves, or are refused; then silence there proves nothing.
+        """
         until = self.membership.echo
-        unread = not self._beat_failed and now() - until > _PATIENCE * self.membership.timeout
-        return None if self._refused or unread else (self._listens_since, until)
+        unread = not self._beat_failed and now() - until > _DEAF * self.membership.timeout
+        return None if self._gate.is_refused or unread else (self._listens_since, until)
 
     @property
     def started(self) -> bool:
@@ -179,27 +179,30 @@ class Mirror:
 
     # Out.
 
-    async def open(self, there: Callable[[], Mapping[str, Mapping[str, TopicConfig]]]) -> None:
+    async def open(self, there: Callable[[], _BrokerTopics]) -> None:
         """Opens the log, as soon as the target lets us.
 
         Args:
             there: gives the topics of each target broker, by name.
         """
         assert self._log is not None  # noqa: S101 - after use
-        backoff, self._tried_at = Backoff(_OPEN_FIRST, _OPEN_MOST), now()
-        while not self._opened:
+        self._gate.news(now())
+        await self._insist(self._log, there)
+        self._opened = True
+
+    async def _insist(self, carrier: MirrorLog, there: Callable[[], _BrokerTopics]) -> None:
+        backoff = Backoff(_OPEN_FIRST, _OPEN_MOST)
+        while True:
             try:
-                await self._log.open(there())
+                return await carrier.open(there())
             except ReplicatorError as error:
                 self._fails(error)
                 await asyncio.sleep(backoff.next())
-            else:
-                self._opened = True
 
-    async def read(self, there: Mapping[str, Mapping[str, TopicConfig]]) -> None:
-        """Waits for the end of the log, and reads all of its past if that end has nothing of this group.
+    async def read(self, there: _BrokerTopics) -> None:
+        """Waits until the recent part was read, and reads the whole topic if that part has nothing of this group.
 
-        A group that was dead for long, while others went on writing there, may have decided something before.
+        A group that was dead for long, while others went on writing to the topic, may have decided something.
 
         Args:
             there: the topics of each target broker, by name.
@@ -208,18 +211,16 @@ class Mirror:
         with suppress(TimeoutError):
             async with asyncio.timeout(self.membership.timeout):
                 await self._echoed.wait()
-        if not self._past.is_known and self._deeper is not None:
-            self._past.read_at = now()
-            read = asyncio.Event()
-            deeper = self._deeper(read.set)
+        if not self._past.is_known and self._whole_topic is not None:
+            self._gate.news(now())
+            caught_up = asyncio.Event()
+            whole_topic = self._whole_topic(caught_up.set)
             try:
-                await deeper.open(there)
-                await read.wait()
-            except ReplicatorError as error:
-                self._fails(error)
+                await self._insist(whole_topic, lambda: there)
+                await until_read(whole_topic, caught_up)
             finally:
-                await deeper.close()
-        self._deeper = None
+                await whole_topic.close()
+        self._whole_topic = None
         self._on_change()
 
     def on_caught_up(self) -> None:
@@ -268,7 +269,8 @@ class Mirror:
             self._beat_failed = True
             self._fails(error)
         else:
-            self._beat_failed = self._refused = False
+            self._beat_failed = False
+            self._gate.written()
 
     async def _write(self, topic: str, group: str, body: bytes) -> None:
         assert self._log is not None  # noqa: S101 - after use
@@ -316,22 +318,19 @@ class Mirror:
         if not self.reason:
             log.warning("the group's state cannot be mirrored to the target", reason=str(error))
         self.reason = str(error)
-        refused = next((each for each in (error, error.__cause__) if isinstance(each, BrokerRefused)), None)
-        if refused is not None and is_denied(refused.code, refused.remark):
-            self._refused = True
-            self._on_change()
+        self._gate.failed(error, now())
 
     # In.
 
     def on_said(self, said: LogMessage) -> None:
         """A message of the log; reading goes on whatever is in it."""
         if not self._caught_up.is_set():
-            self._past.read_at = now()
+            self._gate.news(now())
         self._open(said, self.inbox)
 
     def on_past(self, said: LogMessage) -> None:
-        """A message of all that the control topic has."""
-        self._past.read_at = now()
+        """A message of the whole control topic."""
+        self._gate.news(now())
         self._open(said, self._past_inbox)
 
     def _open(self, said: LogMessage, inbox: Inbox) -> None:
@@ -347,11 +346,10 @@ class Mirror:
         if heartbeat is None:
             if envelope.group == self._records and (envelope.worker != self._me or not self.settled):
                 self._learn(said, envelope)
-        elif heartbeat.worker == self._me:
-            if of_observers:
-                self._heard_of_me(said, heartbeat)
+        elif heartbeat.incarnation == self.incarnation:
+            self._heard_of_me(said, heartbeat)
         else:
-            if of_observers:
+            if of_observers and heartbeat.worker != self._me:  # nor an earlier process of this worker
                 self.membership.heard(Side.SOURCE, heartbeat, now(), place=said.queue)
                 if heartbeat.info.get("coordination") == self._coordination == "source":
                     self.leases.heard(said, heartbeat)
@@ -372,7 +370,7 @@ class Mirror:
 
     def _heard_of_me(self, said: LogMessage, heartbeat: Heartbeat) -> None:
         sent = self._sent.get(heartbeat.sequence)
-        if heartbeat.incarnation != self.incarnation or sent is None:
+        if sent is None:
             return
         if self._echo is None or heartbeat.sequence > self._echo[0]:
             if sent - self.membership.echo > self.membership.timeout / 2:  # the target was away

@@ -1,4 +1,4 @@
-"""Whether the end of a mirror says all that its group knows, or all of its past has to be read. Pure.
+"""Whether the recent part of a mirror says all that its group knows, or the whole topic has to be read. Pure.
 
 Each publication of all state has a record of the group's clusters. But whoever has just started publishes it, too,
 and may know as little as we do.
@@ -6,7 +6,6 @@ and may know as little as we do.
 
 from __future__ import annotations
 
-from math import inf
 from typing import Final
 
 __all__ = ["MirrorPast", "seconds_needed"]
@@ -25,14 +24,13 @@ def seconds_needed(interval: float, timeout: float) -> float:
 
 
 class MirrorPast:
-    """What was read of it, and when: `read_at` is when the last message from long ago was, by `now()`.
+    """What was read of the recent part.
 
     Args:
         timeout: the session timeout, in seconds.
     """
 
     def __init__(self, timeout: float) -> None:
-        self.read_at = -inf
         self._peers = _PEERS * timeout * 1000
         #: Per broker, in milliseconds by its clock.
         self._published: dict[str, int] = {}

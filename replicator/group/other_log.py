@@ -51,8 +51,12 @@ class OtherLog:
         self._echoed: set[MessageQueue] = set()
 
     def heard(self, said: LogMessage, heartbeat: Heartbeat) -> StartupError | None:
-        """A heartbeat of such a worker; why this worker cannot take part, if that one lives."""
-        if heartbeat.info.get(SOURCE, self._source) != self._source:
+        """A heartbeat of any worker; why this worker cannot take part, if that one lives and coordinates elsewhere.
+
+        It may have our id: on its own log it is alone with it, as we are on ours.
+        """
+        is_other = heartbeat.info.get("coordination", "target") != self._coordination
+        if not is_other or heartbeat.info.get(SOURCE, self._source) != self._source:
             return None
         if heartbeat.stage is MemberState.LEFT:
             self._last.pop(heartbeat.incarnation, None)
@@ -74,9 +78,7 @@ class OtherLog:
                 return self._conflict(heartbeat)
         return None
 
-    def _conflict(self, heartbeat: Heartbeat) -> StartupError | None:
-        if self._coordination == heartbeat.info.get("coordination", "target"):
-            return None
+    def _conflict(self, heartbeat: Heartbeat) -> StartupError:
         other = "target" if self._coordination == "source" else "source"
         return StartupError(
             f"coordination = {self._coordination!r}: worker {heartbeat.worker!r} of group {self._group!r} at"

@@ -105,7 +105,8 @@ METRICS: Final = {
         Spec(
             "lag_seconds",
             "gauge",
-            "Age of the oldest message that the target lacks, 0 if none; by the source broker's clock.",
+            "Age of the oldest message that the target lacks, 0 if none; by the source broker's clock, or by the"
+            " worker's with coordination=target.",
             _TOPIC,
         ),
         Spec("queues", "gauge", "Source queues by state.", (*_TOPIC, "state")),

@@ -9,13 +9,16 @@ from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
 from replicator.connector.context import NoSource, look
 from replicator.connector.identity import group_name, refuse_other_group, refuse_other_ids
-from replicator.group.known_group import KnownGroup, find_group
+from replicator.group.known_group import KnownGroup, UnreadMirror, find_group
 from replicator.group.mirror_past import seconds_needed
+from replicator.observe.logging import get_logger
 from replicator.routing.options import Identity
 from replicator.settings import Settings
 from replicator.state.store import Store
 
 __all__ = ["Clusters", "Found", "find"]
+
+log = get_logger(__name__)
 
 
 class Clusters(NamedTuple):
@@ -67,7 +70,13 @@ async def find(settings: Settings, clusters: Clusters, store: Store, connect: Ca
         meant = settings
         if settings.worker_group is None and "group" in kept:
             meant = settings.model_copy(update={"worker_group": kept["group"]})
-        known = None if settings.standalone else await find_group(meant, target, connect, recent=past)
+        try:
+            known = None if settings.standalone else await find_group(meant, target, connect, recent=past)
+        except UnreadMirror as unread:
+            if "source_id" not in kept:
+                raise
+            log.warning("the group's mirror is not read: this worker goes by its own files", reason=str(unread))
+            known = None
         if known is None and "source_id" in kept and not settings.standalone:
             identity = Identity(kept["source_id"], kept["target_id"])
             known = KnownGroup(group_name(settings, identity), identity, past)

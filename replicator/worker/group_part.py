@@ -125,10 +125,10 @@ def _mirror(
             on_caught_up=on_caught_up,
         )
 
-    def all_past(read: Callable[[], None]) -> ControlLog:
+    def whole_topic(on_caught_up: Callable[[], None]) -> ControlLog:
         def done() -> None:
             agenda.wants_publish_all()  # others may have started without it
-            read()
+            on_caught_up()
 
         return reading({topics.control: ALL_PAST}, mirror.on_past, done)
 
@@ -137,6 +137,6 @@ def _mirror(
         reading(
             {topics.source_online: heartbeats, topics.control: found.past}, mirror.on_said, mirror.on_caught_up
         ),
-        all_past,
+        whole_topic,
     )
     return mirror

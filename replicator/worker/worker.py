@@ -186,6 +186,8 @@ class Worker:
                 found = await self.standby.run(stop, self._follow_mirror)
             else:
                 await self._join(stop)
+                if stop.is_set() and self._conflict is None:
+                    await self._say_farewell()
             if self.standby is None and not stop.is_set():
                 self._bring()
                 self.reconcile()
@@ -292,6 +294,12 @@ class Worker:
         """Restarts queues that failed or stand still."""
         for route in self.routes:
             route.watch(time.monotonic(), self.work)
+
+    async def _say_farewell(self) -> None:
+        """The group has heard of us and may wait for us, though we have not taken part."""
+        self.coordinator.stage = MemberState.LEFT
+        await self.heartbeats.beat()
+        await self._leave_mirror()
 
     async def _join(self, stop: asyncio.Event) -> None:
         await self.heartbeats.beat()

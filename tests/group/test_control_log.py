@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 import pytest
 
 from replicator.client.cluster import Cluster as Client
 from replicator.client.topics import READABLE, TopicConfig
+from replicator.errors import Unreachable
+from replicator.group import control_log
 from replicator.group.control_log import ControlLog, LogMessage
+from replicator.protocol.codes import Response
 from replicator.routing.message_queue import MessageQueue
 from replicator.sandbox import Cluster, ClusterSpec
+from tests.group.log_brokers import LogBroker, LogCluster, patch_client
 from tests.support.clusters import ClusterPool
 from tests.support.older_store import OlderStore
 from tests.support.scene import SOURCE
@@ -22,6 +26,8 @@ from tests.support.worker import until
 
 #: Seconds of the past that is wanted: all.
 LONG: Final = 3600.0
+#: What brokers that need no topic have.
+SERVES: Final = {"log": TopicConfig(name="log", read_queues=1, write_queues=1)}
 
 
 class Reader:
@@ -125,3 +131,71 @@ async def test_a_topic_is_made_where_it_is_missing_or_of_no_use(
     (topics,) = (await topics_of(cluster)).values()
     made = {name: (topics[name].queues, topics[name].perm) for name in (missing, closed, there)}
     assert made == {missing: (1, 6), closed: (1, 6), there: (3, 6)}
+
+
+class Rounds:
+    """A log over brokers without a network; `told` are the messages, and whether all was read, at each news."""
+
+    def __init__(self, **brokers: LogBroker) -> None:
+        self.said: list[bytes] = []
+        self.told: list[tuple[int, bool]] = []
+        self.brokers = brokers
+        self.log = ControlLog(
+            cast("Any", LogCluster(**brokers)),
+            {"log": LONG},
+            on_said=lambda said: self.said.append(said.body),
+            on_reset=lambda _: None,
+            on_caught_up=lambda: self.told.append((len(self.said), self.log.was_read)),
+        )
+
+    async def __aenter__(self) -> Rounds:
+        await self.log.open(dict.fromkeys(self.brokers, SERVES))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.log.close()
+
+
+@pytest.mark.parametrize("code", [Response.PULL_NOT_FOUND, Response.PULL_RETRY_IMMEDIATELY])
+async def test_a_broker_that_gives_nothing_of_a_queue_that_goes_on(
+    monkeypatch: pytest.MonkeyPatch, code: Response
+) -> None:
+    """It is asked again with pauses, and after a while nobody waits for it."""
+    patch_client(monkeypatch)
+    monkeypatch.setattr(control_log, "_NOTHING_SHOWN", 0.3, raising=False)
+    stuck = LogBroker(*[b"x"] * 100, trouble=lambda offset: code if offset >= 64 else None)
+    async with Rounds(a=stuck, b=LogBroker(b"y")) as here:
+        await until(lambda: here.said.count(b"x") == 64, what="it is read as far as it gives something")
+        await until(lambda: here.log.caught_up)
+        assert here.told == [(65, True)]
+        assert stuck.pulls < 50
+
+
+async def test_a_busy_broker_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody joins the group without what its log has because it gave nothing once or twice."""
+    patch_client(monkeypatch)
+    busy = iter([Response.PULL_RETRY_IMMEDIATELY] * 3)
+    broker = LogBroker(*[b"x"] * 40, trouble=lambda offset: next(busy, None) if offset == 32 else None)
+    async with Rounds(a=broker) as here:
+        await until(lambda: here.told)
+        assert here.told == [(40, True)]
+
+
+async def test_what_could_not_be_read_is_news_once_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only broker that has it drops the connection for a while: nobody waits, and all hear when it was read."""
+    patch_client(monkeypatch)
+    lost = iter([Unreachable("a", "reset")] * 3)
+    broker = LogBroker(*[b"x"] * 40, trouble=lambda offset: next(lost, None) if offset == 32 else None)
+    async with Rounds(a=broker) as here:
+        await until(lambda: len(here.told) > 1)
+        assert here.told == [(0, False), (40, True)]
+
+
+async def test_what_nobody_waits_for_is_not_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two brokers comes back after the other was read."""
+    patch_client(monkeypatch)
+    lost = iter([Unreachable("a", "reset")] * 3)
+    broker = LogBroker(b"x", trouble=lambda _: next(lost, None))
+    async with Rounds(a=broker, b=LogBroker(b"y")) as here:
+        await until(lambda: len(here.said) == 2)
+        assert here.told == [(1, True)]

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from replicator.group.known_group import clusters_record, match
+from replicator.client.topics import TopicConfig
+from replicator.errors import Unreachable
+from replicator.group import known_group
+from replicator.group.known_group import UnreadMirror, clusters_record, find_group, match
+from replicator.group.wire import Author, write_records
 from replicator.routing.options import Identity
 from replicator.settings import Settings
+from replicator.state.record import Kind, Record, Version
+from tests.group.log_brokers import LogBroker, LogCluster, Trouble, patch_client
 
 IDS = Identity("east", "west")
 
@@ -52,3 +60,30 @@ def test_name_servers_of_all_workers_are_known() -> None:
     both = clusters_record(first, settings("b:1"), "g", IDS)
     assert both["source"] == {"id": "east", "namesrv": ["a:1", "b:1"]}
     assert clusters_record(both, settings("c:1"), "g", Identity("c", "west"))["source"]["namesrv"] == ["c:1"]
+
+
+async def found(trouble: Trouble) -> known_group.KnownGroup | None:
+    """What a worker without its source finds; the record of the group is the last of 40 messages of one broker."""
+    given = settings("a:1")
+    record = Record(Kind.CLUSTERS, "", Version(1, "w0"), clusters_record(None, given, "east-west", IDS))
+    (body,) = write_records(Author("east-west", "w0", "i"), itertools.count(1), [record])
+    cluster: Any = LogCluster(a=LogBroker(*[b"{}"] * 39, body, trouble=trouble))
+    topic = TopicConfig(name=given.control_topic, read_queues=1, write_queues=1)
+    target: Any = SimpleNamespace(topics={"a": {topic.name: topic}}, cluster_name="west")
+    return await find_group(given, target, lambda: cast("Any", cluster), recent=60.0)
+
+
+async def test_a_broker_that_drops_the_connection_halfway_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is the only one, what it has not shown yet is not unknown to the target."""
+    patch_client(monkeypatch)
+    lost = iter([Unreachable("a", "reset")] * 3)
+    known = await found(lambda offset: next(lost, None) if offset == 32 else None)
+    assert known is not None
+    assert (known.name, known.identity) == ("east-west", IDS)
+
+
+async def test_a_mirror_that_cannot_be_read_is_not_taken_for_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    patch_client(monkeypatch)
+    monkeypatch.setattr(known_group, "_READING", 0.2)
+    with pytest.raises(UnreadMirror, match=r"not within 0\.2 s"):
+        await found(lambda _: Unreachable("a", "reset"))

@@ -58,9 +58,14 @@ class FakeLog:
 
 
 class Setup:
-    """A mirror of the group g, the worker w0; `news` are the kinds that it was told."""
+    """A mirror of the group g, the worker w0; `news` are the kinds that it was told.
+
+    `whole` is the log of the whole topic once it is read, which `caught_up` is called for.
+    """
 
     def __init__(self, directory: Path, coordination: Literal["source", "target"] = "source") -> None:
+        self.whole = FakeLog()
+        self.caught_up: Callable[[], None] | None = None
         self.store = Store(directory)
         self.store.state.worker = "w0"
         self.log = FakeLog()
@@ -81,6 +86,10 @@ class Setup:
 
     def _wake(self) -> None:
         self.woken += 1
+
+    def read_whole(self, caught_up: Callable[[], None]) -> FakeLog:
+        self.caught_up = caught_up
+        return self.whole
 
     def say(self, body: bytes, topic: str = "control", *, stored: int = 1000, broker: str = "b") -> None:
         self.mirror.on_said(LogMessage(MessageQueue(topic, broker, 0), body, stored))
@@ -172,16 +181,38 @@ async def test_tasks_wait_until_all_was_read_and_our_heartbeat_after_it(make: Ca
     assert setup.woken
 
 
-async def test_a_target_that_refuses_the_topics_is_not_waited_for(make: Callable[..., Setup]) -> None:
-    setup = make()
+async def test_a_target_that_refuses_the_topics_is_not_waited_for(
+    make: Callable[..., Setup], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it has done so for a session timeout."""
+    setup, clock = make(), [1000.0]
+    monkeypatch.setattr(under_test, "now", lambda: clock[0])
     refused = StartupError("no")
     refused.__cause__ = BrokerRefused("b", 17, 16, "no permission")
     setup.log.failure = refused
     opening = asyncio.create_task(setup.mirror.open(dict))
     await asyncio.sleep(0)
-    assert setup.mirror.settled
+    assert not setup.mirror.settled
     assert "no" in setup.mirror.reason
+    clock[0] += 5.1
+    assert setup.mirror.settled
     opening.cancel()
+
+
+async def test_one_refusal_does_not_start_tasks(
+    make: Callable[..., Setup], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while accounts are changed: what was stopped at the target would run for good."""
+    setup, clock = await opened(make()), [1000.0]
+    monkeypatch.setattr(under_test, "now", lambda: clock[0])
+    setup.log.failure = BrokerRefused("b", 310, 16, "no permission")
+    await setup.mirror.beat({}, MemberState.ONLINE)
+    assert not setup.mirror.settled
+    assert setup.mirror.listened() is None
+    setup.log.failure = None
+    await setup.mirror.beat({}, MemberState.ONLINE)
+    clock[0] += 6
+    assert not setup.mirror.settled
 
 
 async def test_others_are_seen_there(make: Callable[..., Setup]) -> None:
@@ -198,21 +229,39 @@ async def test_others_are_seen_there(make: Callable[..., Setup]) -> None:
     assert setup.mirror.conflict is None
 
 
+@pytest.mark.parametrize("worker", ["w1", "w0"])
 @pytest.mark.parametrize(
     ("mine", "group", "theirs"), [("source", "g", "target"), ("target", observers_of("g", "east"), "source")]
 )
 async def test_workers_that_coordinate_elsewhere_are_found(
-    make: Callable[..., Setup], mine: Literal["source", "target"], group: str, theirs: str
+    make: Callable[..., Setup], mine: Literal["source", "target"], group: str, theirs: str, worker: str
 ) -> None:
-    """Before our own heartbeat is back or after it: of two that start at once one finds the other."""
+    """Before our own heartbeat is back or after it: of two that start at once one finds the other.
+
+    Also one with our id: each of the two is alone on its own log.
+    """
     setup = await opened(make(mine))
     await setup.mirror.beat({}, MemberState.ONLINE)
-    setup.say(setup.beat("w1", group, coordination=theirs), "online")
+    setup.say(setup.beat(worker, group, coordination=theirs), "online")
     assert setup.mirror.conflict is None
     setup.deliver()
     assert setup.mirror.conflict is not None
-    assert "'w1'" in str(setup.mirror.conflict)
+    assert repr(worker) in str(setup.mirror.conflict)
     assert "coordination" in str(setup.mirror.conflict)
+
+
+@pytest.mark.parametrize(("mine", "group"), [("source", observers_of("g", "east")), ("target", "g")])
+async def test_our_own_process_before_a_restart_is_not_a_conflict(
+    make: Callable[..., Setup], mine: Literal["source", "target"], group: str
+) -> None:
+    """Nor are our heartbeats on the group's own log, which are of another incarnation."""
+    setup = await opened(make(mine))
+    await setup.mirror.beat({}, MemberState.ONLINE)
+    setup.say(setup.beat("w0", group, coordination=mine), "online")
+    setup.deliver()
+    setup.say(setup.beat("w0", group, coordination=mine), "online")
+    assert setup.mirror.conflict is None
+    assert setup.mirror.membership.others == {}
 
 
 async def test_what_is_signed_for_the_source_means_nothing_there(make: Callable[..., Setup]) -> None:
@@ -243,36 +292,84 @@ async def test_what_is_signed_for_the_source_means_nothing_there(make: Callable[
     assert setup.news == [{Kind.CONNECTOR}]
 
 
-async def test_the_past_is_read_where_the_end_has_nothing_of_the_group(make: Callable[..., Setup]) -> None:
-    """A stop that was decided long ago holds, and tasks wait for it; where the end has the group it is not read."""
-    setup, past = make(), FakeLog()
-    reading: list[Callable[[], None]] = []
-
-    def deeper(read: Callable[[], None]) -> FakeLog:
-        reading.append(read)
-        return past
-
-    setup.mirror.use(setup.log, deeper)
-    await opened(setup)
-    await setup.mirror.beat({}, MemberState.ONLINE)
-    setup.deliver()
-    setup.log.was_read = setup.log.caught_up = True
-    # Of one that has just started, too, and knows as little as we do.
-    setup.say(records(Record(Kind.CLUSTERS, "", Version(1, "w8"), CLUSTERS)), stored=1000 - 59_000)
-    waiting = asyncio.create_task(setup.mirror.read({}))
-    setup.mirror.on_caught_up()
-    await until(lambda: reading)
-    assert not setup.mirror.settled
+async def test_the_whole_topic_is_read_where_the_recent_part_has_nothing(make: Callable[..., Setup]) -> None:
+    """A stop that was decided long ago holds, and tasks wait for it."""
+    setup = make()
+    waiting = await until_the_whole_topic_is_read(setup)
     body = records(Record(Kind.CONNECTOR, "route", Version(9, "w9"), CONNECTOR))
     setup.mirror.on_past(LogMessage(MessageQueue("control", "b", 0), body, 1))
-    reading[0]()
-    await waiting
+    await ended(setup, waiting)
     assert setup.mirror.settled
     assert setup.store.state.get(Kind.CONNECTOR, "route") == CONNECTOR
     assert setup.mirror.inbox.ignored == {}
 
 
-async def test_the_past_is_left_where_the_end_has_the_group(make: Callable[..., Setup]) -> None:
+async def until_the_whole_topic_is_read(setup: Setup) -> asyncio.Task[None]:
+    """The recent part was read: only one that has just started has published there, and knows no more than we."""
+    setup.mirror.use(setup.log, setup.read_whole)
+    await opened(setup)
+    await setup.mirror.beat({}, MemberState.ONLINE)
+    setup.deliver()
+    setup.log.was_read = setup.log.caught_up = True
+    setup.say(records(Record(Kind.CLUSTERS, "", Version(1, "w8"), CLUSTERS)), stored=1000 - 59_000)
+    waiting = asyncio.create_task(setup.mirror.read({}))
+    setup.mirror.on_caught_up()
+    await until(lambda: setup.caught_up)
+    assert not setup.mirror.settled
+    return waiting
+
+
+async def ended(setup: Setup, waiting: asyncio.Task[None]) -> None:
+    """The whole topic has been read."""
+    assert setup.caught_up is not None
+    setup.whole.caught_up = setup.whole.was_read = True
+    setup.caught_up()
+    await waiting
+
+
+async def test_a_whole_topic_that_no_broker_has_shown_is_not_read(make: Callable[..., Setup]) -> None:
+    """A broker that drops the connection is not waited for; but where it is the only one, nothing is known."""
+    setup = make()
+    waiting = await until_the_whole_topic_is_read(setup)
+    assert setup.caught_up is not None
+    setup.whole.caught_up = True
+    setup.caught_up()
+    await asyncio.sleep(0.01)
+    assert not setup.mirror.settled
+    await ended(setup, waiting)
+    assert setup.mirror.settled
+
+
+async def test_a_whole_topic_that_cannot_be_opened_is_tried_again(
+    make: Callable[..., Setup], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "_OPEN_FIRST", 0.01)
+    setup = make()
+    setup.whole.failure = Unreachable("b", "down")
+    waiting = await until_the_whole_topic_is_read(setup)
+    await asyncio.sleep(0.01)
+    assert not setup.mirror.settled
+    setup.whole.failure = None
+    await until(lambda: setup.whole.opened)
+    await ended(setup, waiting)
+    assert setup.mirror.settled
+
+
+async def test_a_whole_topic_that_stays_unread_does_not_hold_tasks_for_ever(
+    make: Callable[..., Setup], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(under_test, "now", lambda: clock[0])
+    setup = make()
+    waiting = await until_the_whole_topic_is_read(setup)
+    clock[0] += 19.0
+    assert not setup.mirror.settled
+    clock[0] += 2.0
+    assert setup.mirror.settled
+    waiting.cancel()
+
+
+async def test_the_whole_topic_is_left_where_the_recent_part_has_the_group(make: Callable[..., Setup]) -> None:
     setup = make()
     setup.mirror.use(setup.log, lambda _read: pytest.fail("it was read"))
     await opened(setup)
@@ -283,7 +380,7 @@ async def test_the_past_is_left_where_the_end_has_the_group(make: Callable[..., 
     await setup.mirror.read({})
 
 
-async def test_patience_does_not_end_while_the_past_is_read(
+async def test_patience_does_not_end_while_the_whole_topic_is_read(
     make: Callable[..., Setup], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over a long line it takes minutes, and a route that was stopped there would run meanwhile."""

@@ -76,6 +76,17 @@ def test_those_of_our_own_log_are_no_conflict() -> None:
     assert found.heard(at(2), beat("source")) is not None
 
 
+def test_those_of_our_own_log_do_not_hide_one_that_is() -> None:
+    """Whoever is heard first."""
+    other = Heartbeat(worker="w2", incarnation="other", sequence=1, info={"coordination": "source"})
+    found = log("target")
+    found.heard(at(1), beat("target"))
+    found.heard(at(2), other)
+    conflict = found.echoed(at(3))
+    assert conflict is not None
+    assert "'w2'" in conflict.message
+
+
 def test_a_group_of_another_source_may_have_the_same_name() -> None:
     """As that of the way back has, where both are called after the project."""
     other = Heartbeat(worker="w1", incarnation="i", sequence=1, info={"coordination": "target", "source": "west"})
