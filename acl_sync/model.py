@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 __all__ = ["ALL", "GET", "PUB", "SUB", "Account", "AclState", "Decision", "Dialect", "Kind", "Note", "Pattern"]
-__all__ += ["Rule", "Secret", "differences", "ordered"]
+__all__ += ["Rule", "Secret", "differences", "ordered", "outline"]
 
 PUB: Final = "Pub"
 SUB: Final = "Sub"
@@ -197,6 +197,12 @@ def differences(before: Account | None, after: Account | None) -> Iterator[str]:
     yield from (f"+ {word}" for word in new if word not in old)
     yield from (f"- {rule}" for rule in before.rules if rule not in after.rules)
     yield from (f"+ {rule}" for rule in after.rules if rule not in before.rules)
+
+
+def outline(account: Account) -> str:
+    """The same for accounts that may do the same, whatever their secrets; it says nothing of these."""
+    told = "\n".join([*_words(account), *map(str, ordered(account.rules))])
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def _words(account: Account) -> list[str]:

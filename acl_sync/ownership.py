@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
+from acl_sync.model import Account, outline
 from replicator.errors import StartupError
 
 __all__ = ["Origin", "Ownership"]
@@ -18,8 +19,15 @@ class Origin(StrEnum):
     ADOPTED = "adopted"
 
 
+#: Accounts that were deleted at a broker and are remembered, the last ones.
+_REMEMBERED: Final = 1000
+
+
 class Ownership:
-    """By target broker: our accounts, and the addresses that we put on its global white list."""
+    """By target broker: our accounts, and the addresses that we put on its global white list.
+
+    What we have deleted is remembered: a broker that comes back with an older store has it again.
+    """
 
     def __init__(self, content: Mapping[str, Any] | None = None) -> None:
         """Takes up what `as_json` gave.
@@ -29,10 +37,13 @@ class Ownership:
         """
         self._accounts: dict[str, dict[str, Origin]] = {}
         self._white: dict[str, set[str]] = {}
+        self._deleted: dict[str, dict[str, str]] = {}
         try:
             for broker, held in (content or {}).items():
                 self._accounts[broker] = {str(name): Origin(origin) for name, origin in held["accounts"].items()}
                 self._white[broker] = {str(address) for address in held["white"]}
+                deleted = held.get("deleted", {})
+                self._deleted[broker] = {str(name): str(outlined) for name, outlined in deleted.items()}
         except (KeyError, TypeError, ValueError, AttributeError):
             raise StartupError(
                 "what is known of our accounts at the target cannot be read",
@@ -40,12 +51,13 @@ class Ownership:
             ) from None
 
     def as_json(self) -> dict[str, Any]:
-        """Names and addresses; no secrets."""
-        brokers = sorted(self._accounts.keys() | self._white.keys())
+        """Names, addresses and outlines; no secrets."""
+        brokers = sorted(self._accounts.keys() | self._white.keys() | self._deleted.keys())
         return {
             broker: {
                 "accounts": dict(sorted(self._accounts.get(broker, {}).items())),
                 "white": sorted(self._white.get(broker, ())),
+                **({"deleted": deleted} if (deleted := self._deleted.get(broker)) else {}),
             }
             for broker in brokers
         }
@@ -59,9 +71,24 @@ class Ownership:
     def own(self, broker: str, account: str, origin: Origin) -> None:
         """An account is ours from now on; what was created by us stays so."""
         self._accounts.setdefault(broker, {}).setdefault(account, origin)
+        self._deleted.get(broker, {}).pop(account, None)
 
     def disown(self, broker: str, account: str) -> None:
         self._accounts.get(broker, {}).pop(account, None)
+
+    def deleted(self, broker: str, account: Account) -> None:
+        """`account`, which we had created, is no more."""
+        self.disown(broker, account.name)
+        remembered = self._deleted.setdefault(broker, {})
+        remembered.pop(account.name, None)
+        remembered[account.name] = outline(account)
+        while len(remembered) > _REMEMBERED:
+            del remembered[next(iter(remembered))]
+
+    def returned(self, broker: str, account: Account) -> bool | None:
+        """Whether an account that we have deleted is there again as it was; None: we have not deleted any such."""
+        remembered = self._deleted.get(broker, {}).get(account.name)
+        return None if remembered is None else remembered == outline(account)
 
     def own_white(self, broker: str, addresses: frozenset[str]) -> None:
         """Exactly these addresses are ours."""

@@ -156,7 +156,16 @@ def _for_broker(
     broker: str, want: AclState, have: AclState, owned: Ownership, options: AclOptions, *, refused: Set[str]
 ) -> Iterator[Action]:
     """`refused` are accounts of the source that the target's dialect cannot express."""
-    ours = owned.accounts(broker)
+    ours = dict(owned.accounts(broker))
+    returned: dict[str, bool] = {}
+    if want.complete and options.deletes:
+        for name, account in have.accounts.items():
+            if (
+                name not in want.accounts
+                and name not in ours
+                and (same := owned.returned(broker, account)) is not None
+            ):
+                ours[name], returned[name] = Origin.CREATED, same
     unsure = want.unsure | have.unsure
     known = want.accounts.keys() | (ours.keys() if want.complete else ours.keys() & refused)
     names = sorted(name for name in known if name not in unsure and options.wants(name))
@@ -172,6 +181,7 @@ def _for_broker(
             dialect=have.dialect,
             options=options,
             is_refused=name in refused,
+            is_other=not returned.get(name, True),
         )
     ]
     for name in sorted(filter(options.wants, unsure & (known | want.unsure))):
@@ -194,7 +204,9 @@ def _for_account(
     dialect: Dialect,
     options: AclOptions,
     is_refused: bool,
+    is_other: bool,
 ) -> Iterator[Action]:
+    """`is_other`: it was deleted, and one of that name is there again that may do something else."""
     if want is None and have is None:
         # Whoever makes an account of that name again makes it theirs.
         yield Action(broker=broker, dialect=dialect, verb=Verb.FORGET, account=name)
@@ -211,6 +223,8 @@ def _for_account(
             reason = reason or "it existed at the target before: delete it there"
         elif not options.deletes:
             reason = reason or "the source no longer has it: set sync_deletes"
+        elif is_other:
+            reason = reason or "it was deleted, and another of that name is there: delete it there, or rename it"
     elif have is None:
         verb = Verb.CREATE
     elif have == want:

@@ -168,9 +168,9 @@ class AclSyncer:
             self._owned.own(broker, account, Origin.ADOPTED)
         elif action.verb is Verb.FORGET:
             self._owned.disown(broker, account)
-        elif action.verb is Verb.DELETE:
+        elif action.verb is Verb.DELETE and action.before is not None:
             await broker_acl.delete_account(endpoint, action.dialect, account)
-            self._owned.disown(broker, account)
+            self._owned.deleted(broker, action.before)
         elif action.verb is Verb.WHITE_LIST:
             await acl1.write_white(endpoint, action.white)
             self._owned.own_white(broker, action.owned_white)

@@ -56,6 +56,11 @@ class _Run:
         self.stopped: set[MessageQueue] = set()
         self.stop = asyncio.Event()
 
+    def give_up(self) -> None:
+        """The live tasks copy the rest of all queues."""
+        self.stopped |= self.waiting.keys()
+        self.stop.set()
+
 
 class Backfill:
     """The backfill of the route `name`, whose source is `source`.
@@ -153,8 +158,8 @@ class Backfill:
         """What Spark is to copy of each queue; nothing where it is too little for it."""
         if not self._wanted:
             return {}
-        if self._bulk.is_full:  # a job would wait for a slot for ever, and the queues for the job
-            self._log.warning("queues that live in Spark have all its slots: the live tasks copy the backlog")
+        if self._bulk.has_residents:
+            self._log.warning("other queues live in Spark and keep its slots: the live tasks copy the backlog")
             return {}
         found = await bounded(self._part, run.pairs.values(), at_once=_AT_ONCE)
         parts = {key: part for key, part in zip(run.pairs, found, strict=True) if part is not None}

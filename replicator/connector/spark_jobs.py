@@ -94,12 +94,17 @@ class Bulk:
             log_level=settings.log_level,
         )
         jobs = ResidentJobs(settings.spark_master)
-        return Residents(jobs, job, lambda: coordinator.lease_left(now()), self._record)
+        return Residents(jobs, job, lambda: coordinator.lease_left(now()), self._record, self._give_up_runs)
 
     @property
-    def is_full(self) -> bool:
-        """Whether Spark has no slot for a job that ends, as long as queues live in its tasks."""
-        return "residents" in self.__dict__ and self.residents.fill_spark
+    def has_residents(self) -> bool:
+        """Whether queues live in Spark's tasks. They keep its slots, for which a backfill would wait for ever."""
+        return "residents" in self.__dict__ and self.residents.has_queues
+
+    def _give_up_runs(self) -> None:
+        for runs in self.runs.values():
+            for run in {id(run): run for run in runs.values()}.values():
+                run.give_up()
 
     def claimed(self, running: set[str]) -> list[str]:
         """The jobs whose tasks may send, while `running` are the worker's own tasks."""

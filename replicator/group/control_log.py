@@ -108,8 +108,8 @@ class ControlLog:
         on_said: called with every message, in the order of its queue.
         on_reset: called when messages of a topic are gone: it had to be recreated, or a broker has lost the newest,
             as one does that is restored to an older store, or a slave that becomes the master too early.
-        on_caught_up: called when all queues that can be read have been read to their ends, and again when a topic
-            that could be read at no broker was read to its end after all.
+        on_caught_up: called when all queues that can be read have been read to their ends; again after those of a
+            new broker, and when a topic that could be read at no broker was read to its end after all.
     """
 
     def __init__(
@@ -285,9 +285,12 @@ class ControlLog:
                 elif str(error) != reason:
                     reason = str(error)
                     log.warning("system topic cannot be read", queue=str(queue), reason=reason)
-                if queue in self._last:
+                shows_nothing = isinstance(error, NothingShown)
+                if (
+                    queue in self._last and not shows_nothing
+                ):  # else a busy broker would be taken for one with losses
                     self._last[queue] = self._last[queue]._replace(address="")
-                if not isinstance(error, NothingShown) or now() - began > _NOTHING_SHOWN:
+                if not shows_nothing or now() - began > _NOTHING_SHOWN:
                     self._wait_no_more(queue)  # nobody waits for a broker that is down
             await asyncio.sleep(backoff.next())
 

@@ -16,7 +16,7 @@ __all__ = ["LogTopics"]
 
 
 class LogTopics:
-    """Those of these names, with one queue on each broker of `cluster`."""
+    """The system topics `names`, each with one queue on each broker of `cluster`."""
 
     def __init__(self, cluster: Cluster, names: Collection[str]) -> None:
         self._cluster = cluster

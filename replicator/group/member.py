@@ -308,6 +308,13 @@ class Group:
                 hint="give every worker an id of its own, or none at all",
             )
 
+    @property
+    def may_have_namesake(self) -> bool:
+        """Whether a process with our id was heard lately, or what others have said is not read yet."""
+        timeout = self.coordinator.membership.timeout
+        heard = any(now() - at <= timeout for at in self._before.values())
+        return heard or self._log is None or not self._log.caught_up
+
     def join(self) -> None:
         """Joins the group, if our own heartbeat has come back and all earlier records have been read.
 

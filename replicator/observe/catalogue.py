@@ -71,7 +71,7 @@ METRICS: Final = {
             "Messages that the audit did not read back, by reason: `sampling` (`audit_share`, or the audit would"
             " take too much of the CPU), `retention` (the target has deleted them already), `takeover`, `settings`"
             " and `reset` (sent by another worker, with other settings, or of a queue that has started over),"
-            " `backfill` (copied by Spark jobs of the route), `error`.",
+            " `backfill` (copied by Spark jobs of the route, or before them and not verified yet), `error`.",
             (*_TOPIC, "reason"),
         ),
         Spec(

@@ -217,8 +217,8 @@ class SinkTask:
     async def _once(self, send: Callable[[Connection], Awaitable[Stored]], size: int) -> Stored:
         async with crossing(self._connection.line, size):
             connection = await checked(self._target, self._connection)
-            # Asked last: nothing is awaited between this and the write, so the lease holds when it leaves. Only a
-            # dead letter may have to make its topic or connect before; without the lease it may be written twice.
+            # Asked last. But for a dead letter, which may have to create its topic or connect first, and could be
+            # written twice without the lease, nothing is awaited between this and the write: the lease holds then.
             if not self._may_send():
                 raise LeaseLost("the lease has expired: others may own this queue by now")
             return await outcome(send(connection))

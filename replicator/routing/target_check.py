@@ -34,7 +34,7 @@ class TargetCheck:
     """Checks the target queue `topic` of `state`, and makes the state agree with what the queue has.
 
     Args:
-        stopping: set when the queue is to end: nothing was sent yet, so there is nothing to wait for.
+        stopping: set when the queue is to end: the next owner waits for what was sent before to settle.
 
     Attributes:
         connection: the one over which the target was checked last; sends go over no other.

@@ -92,6 +92,6 @@ def _move(state: QueueState, offset: Mapping[str, Any], topic: TopicRecord | Non
         progress.start, progress.resumed = progress.position, None
     else:
         progress.position = None  # from `start` on, or the oldest message that the source has
-        state.audit.cut(progress.start or 0)
+        state.audit.restart()
     progress.seen, progress.clean = None, False
     progress.abandoned = sum(length for _, _, length in offset["intervals"])

@@ -186,7 +186,7 @@ class Worker:
                 found = await self.standby.run(stop, self._follow_mirror)
             else:
                 await self._join(stop)
-                if stop.is_set() and self._conflict is None:
+                if stop.is_set() and self._conflict is None and not self.group.may_have_namesake:
                     await self._say_farewell()
             if self.standby is None and not stop.is_set():
                 self._bring()

@@ -240,6 +240,37 @@ def test_what_cannot_be_said_in_acl1_takes_the_rights_away(lost: dict[str, Any])
     assert verbs(plan(source, target, ours, deletes=True)) == [(Verb.DELETE, "account-1", True)]
 
 
+def test_an_account_that_an_older_store_brings_back_goes_again() -> None:
+    """As it was when it was deleted, whatever its secret; another may be somebody's."""
+    gone = account("account-1", topic("a", PUB))
+    owned = Ownership({"t-a": {"accounts": {"account-1": "created"}, "white": []}})
+    owned.deleted("t-a", gone)
+    owned = Ownership(json.loads(json.dumps(owned.as_json())))
+    assert plan(holding(), holding(), owned, deletes=True).actions == ()
+    back = holding(dataclasses.replace(gone, secret=Secret("an older one")))
+    assert verbs(plan(holding(), back, owned, deletes=True)) == [(Verb.DELETE, "account-1", True)]
+    assert plan(holding(), back, owned).actions == ()
+    assert plan(holding(), back, Ownership(), deletes=True).actions == ()
+    assert plan(holding(complete=False), back, owned, deletes=True).actions == ()
+    other = plan(holding(), holding(account("account-1", topic("b", PUB))), owned, deletes=True)
+    assert verbs(other) == [(Verb.DELETE, "account-1", False)]
+    assert "another of that name is there" in other.actions[0].blocked
+    owned.own("t-a", "account-1", Origin.CREATED)
+    owned.disown("t-a", "account-1")
+    assert plan(holding(), back, owned, deletes=True).actions == ()
+
+
+def test_what_was_deleted_is_remembered_for_the_last_thousand() -> None:
+    owned = Ownership()
+    for number in range(1002):
+        owned.deleted("t-a", account(f"account-{number}"))
+    assert [owned.returned("t-a", account(f"account-{number}")) for number in (0, 1, 2, 1001)] == [
+        *(None, None),
+        *(True, True),
+    ]
+    assert owned.returned("t-b", account("account-2")) is None
+
+
 def test_white_lists_that_no_request_can_write() -> None:
     """Request 53 takes the addresses with commas between them."""
     source = holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.1", "192.168.0.{1,2}"}))

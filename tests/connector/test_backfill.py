@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -40,7 +42,7 @@ class Scene:
         self.keys = [MessageQueue(topic, "a", 0) for topic in topics]
         bulk: Any = SimpleNamespace(
             runs={},
-            is_full=False,
+            has_residents=False,
             turn=turn or asyncio.Lock(),
             settings=SimpleNamespace(standalone=False, spark_master=None),
             claiming=self._claiming,
@@ -207,8 +209,30 @@ async def test_whatever_becomes_of_a_job_its_queues_settle(monkeypatch: pytest.M
 async def test_a_job_that_would_find_no_slot_is_not_submitted() -> None:
     """Queues that live in Spark keep theirs for ever, so that the others would wait as long."""
     scene = Scene("T")
-    scene.bulk.is_full = True
+    scene.bulk.has_residents = True
     run = _Run(scene.pairs, [])
     assert await scene.backfill._parts(run) == {}
-    scene.bulk.is_full = False
+    scene.bulk.has_residents = False
     assert list(await scene.backfill._parts(run)) == scene.keys
+
+
+async def test_queues_that_come_to_live_in_spark_end_a_backfill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They keep Spark's slots from then on: the live tasks copy the rest."""
+    scene = Scene("T", "U")
+    copying = threading.Event()
+
+    def copy(run: _Run, *_: object) -> None:
+        copying.set()
+        while not run.stop.is_set():
+            time.sleep(0.01)
+
+    monkeypatch.setattr(scene.backfill, "_copy", copy)
+    monkeypatch.setattr(scene.backfill, "_job", lambda _: None)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        scene.backfill.begin(scene.pairs, group)
+        await asyncio.to_thread(copying.wait, 10)
+        (run,) = {id(run): run for run in scene.bulk.runs["route"].values()}.values()
+        run.give_up()
+        for key in scene.keys:
+            await scene.backfill.over(key)
+    assert scene.backfill.queues == 0

@@ -129,8 +129,7 @@ class Store:
             state = self.states[action.broker]
             accounts = dict(state.accounts)
             if action.verb is Verb.DELETE:
-                del accounts[action.account]
-                owned.disown(action.broker, action.account)
+                owned.deleted(action.broker, accounts.pop(action.account))
             elif action.verb is Verb.FORGET:
                 owned.disown(action.broker, action.account)
             elif action.verb is Verb.WHITE_LIST:

@@ -61,6 +61,7 @@ class Residents:
         job: what all jobs have in common; number, address and key are put in.
         lease_left: seconds that this worker may still send.
         record: keeps what the audit has found.
+        on_first: called when there were no queues, and one comes: their jobs keep Spark's slots from now on.
     """
 
     def __init__(
@@ -69,11 +70,13 @@ class Residents:
         job: Callable[..., ResidentJob],
         lease_left: Callable[[], float],
         record: Callable[[Mapping[str, Any]], None],
+        on_first: Callable[[], None],
     ) -> None:
         self._jobs = jobs
         self._job = job
         self._lease_left = lease_left
         self._record = record
+        self._on_first = on_first
         self._waiting: list[ResidentPair] = []
         self._slots: dict[int, Slot] = {}
         self._numbers = 0
@@ -83,19 +86,21 @@ class Residents:
         self._key = secrets.token_bytes(32)
         self._wake = asyncio.Event()
         self._gone = ""
-        self._most = 0
+        self._look_at = -inf
         self._running: asyncio.Task[None] | None = None
 
     # What routes ask for.
 
     @property
-    def fill_spark(self) -> bool:
-        """Whether their jobs leave no slot to others, for as long as they have queues."""
-        return bool(self._waiting or self._slots) and len(self._slots) >= self._most
+    def has_queues(self) -> bool:
+        """Whether any queue lives in Spark, or is to."""
+        return bool(self._waiting or self._slots)
 
     def add(self, pair: ResidentPair) -> None:
         """Has a Spark task copy a queue."""
         pair.state.set_phase(Phase.STARTING, _NO_TASK)
+        if not self.has_queues:
+            self._on_first()
         self._waiting.append(pair)
         self._wake.set()
         if self._running is None or self._running.done():
@@ -187,7 +192,7 @@ class Residents:
         try:
             while self._waiting or self._slots:
                 self._wake.clear()
-                most = self._most = await in_own_thread(self._jobs.slots)
+                most = await in_own_thread(self._jobs.slots)
                 self._close_surplus(most)
                 for slot in self._divide(most):
                     begin(self._keep(slot, self._job(number=slot.number, owner=address, key=self._key)))
@@ -225,8 +230,10 @@ class Residents:
         homeless = [slot for slot in slots if slot.attempts and slot.channel is None]
         if not homeless or all(slot.channel is None for slot in slots):
             return  # then all of them may come back
-        loop.call_later(_REPLACED, self._wake.set)
-        late = [slot for slot in homeless if slot.granted + _REPLACED < loop.time()]
+        if self._look_at <= loop.time():
+            self._look_at = loop.time() + _REPLACED
+            loop.call_at(self._look_at, self._wake.set)
+        late = [slot for slot in homeless if loop.time() - slot.lost_at >= _REPLACED]
         for slot in late[: max(0, len(slots) - most)]:
             log.warning("Spark has fewer slots: queues go to other tasks", job=slot.number, queues=len(slot.pairs))
             self._take_from(slot)
@@ -324,6 +331,7 @@ class Residents:
         if attempt != slot.attempts:
             return False
         slot.channel = channel
+        self._wake.set()
         return True
 
     def _disconnect(self, slot: Slot, reason: str) -> None:
@@ -332,6 +340,7 @@ class Residents:
         if channel is None:
             return
         channel.close()
+        slot.lost_at = asyncio.get_running_loop().time()
         self._wake.set()
         for pair in slot.pairs.values():
             pair.state.set_phase(Phase.WAITING, reason)
@@ -362,8 +371,8 @@ class Residents:
         if slot.channel is not channel:
             return
         seconds = max(0.0, min(_GRANT, self._lease_left()))
-        # Not before the task's own end of it, which counts from its question; nor before that of an earlier grant,
-        # since what is left of the lease only falls with time.
+        # Not before the task's own end of it, which counts from its question. And since the end of the lease never
+        # moves back, no grant ends before an earlier one.
         slot.granted = asyncio.get_running_loop().time() + seconds
         skews = {pair.state.source.broker: pair.state.progress.skew for pair in slot.pairs.values()}
         channel.send(write(Grant(report.sequence, seconds, self._shares.of(slot), time.time(), skews)))

@@ -97,7 +97,8 @@ class ResidentPair:
 
 @dataclass(eq=False)
 class Slot:
-    """A job, its task, and the queues that it copies. The task may send until `granted` (the loop's clock).
+    """A job, its task, and the queues that it copies. The task may send until `granted`; the last one was lost at
+    `lost_at` (both by the loop's clock).
 
     It is `ending` when no queue is left.
     """
@@ -107,5 +108,6 @@ class Slot:
     channel: Channel | None = None
     granted: float = -inf
     attempts: int = 0
+    lost_at: float = -inf
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     backoff: Backoff = field(default_factory=lambda: Backoff(AGAIN_FIRST, AGAIN_MOST))

@@ -140,6 +140,9 @@ class _Task:
         self._auditor = StreamAuditor(self._events.append)
         self._recovering = RecoverySlots()
         self._barrier = DispatchBarrier()
+        #: Seconds that the worker's clock is ahead of ours, and that the source's brokers are ahead of the worker.
+        self._ahead = 0.0
+        self._skews: Mapping[str, float] = {}
         self._watchdog = Watchdog(job.stall_timeout)
         self._limits: dict[str, int] = {}
         self._learning: dict[str, asyncio.Task[None]] = {}
@@ -190,9 +193,12 @@ class _Task:
 
     def _compare(self, clock: float, skews: Mapping[str, float]) -> None:
         """Latency is shown by the worker's clock corrected by the brokers', and this machine has one of its own."""
-        ahead = clock - time.time()
+        self._ahead, self._skews = clock - time.time(), skews
         for queue in self._queues.values():
-            queue.state.progress.skew = ahead + skews.get(queue.state.source.broker, 0.0)
+            self._correct(queue)
+
+    def _correct(self, queue: _Queue) -> None:
+        queue.state.progress.skew = self._ahead + self._skews.get(queue.state.source.broker, 0.0)
 
     def _begin(self, routes: Mapping[str, Terms], parts: Iterable[Part]) -> None:
         for name, terms in routes.items():
@@ -201,6 +207,7 @@ class _Task:
                 self._routes.pop(name, None)
         for part in parts:
             queue = self._queues[part.state.key] = _Queue(part)
+            self._correct(queue)
             queue.run = asyncio.create_task(self._copy(queue), name=part.state.key)
 
     def _shared(self, route: str) -> Shared:

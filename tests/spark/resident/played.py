@@ -135,9 +135,14 @@ class Scene:
         self.left = 100.0
         job = cast("Callable[..., ResidentJob]", SimpleNamespace)
         self.recorded: list[Any] = []
-        self.residents = Residents(self.spark, job, lambda: self.left, self.recorded.append)
+        #: How often there were no queues, and one came.
+        self.firsts = 0
+        self.residents = Residents(self.spark, job, lambda: self.left, self.recorded.append, self._first)
         self.runs: list[asyncio.Task[None]] = []
         self.route = ResidentRoute("route", RouteSettings(), 1234, lambda: (1000, 0), ReleasedMessages())
+
+    def _first(self) -> None:
+        self.firsts += 1
 
     def add(self, number: int, *, clean: bool = False) -> ResidentPair:
         state = QueueState("T", Queue("a", number), Queue("b", number), route="route")

@@ -31,11 +31,12 @@ def _granted(task: Task, before: int) -> bool:
 async def test_queues_are_divided_and_followed(make: Callable[[int], Scene]) -> None:
     """As many jobs as there is room for; later queues go to the job with the fewest; states are what tasks say."""
     scene = make(2)
-    assert not scene.residents.fill_spark
+    assert not scene.residents.has_queues
     pairs = [scene.add(i) for i in range(3)]
     tasks = await scene.tasks(2)
     await until(lambda: sorted(len(task.parts) for task in tasks) == [1, 2])
-    assert scene.residents.fill_spark
+    assert scene.residents.has_queues
+    assert scene.firsts == 1
     pairs.append(scene.add(3))
     await until(lambda: [len(task.parts) for task in tasks] == [2, 2])
     for task in tasks:
@@ -336,6 +337,29 @@ async def test_queues_of_a_lost_executor_go_to_the_tasks_that_are_left(
         pair.drain()
     left.report(*(left.state(key, 7) for key in left.parts), ended=True)
     await asyncio.wait(scene.runs)
+
+
+async def test_one_executor_of_two_comes_back(
+    make: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Late, when nobody looks any more: the queues of the other one go to its task."""
+    monkeypatch.setattr(under_test, "_REPLACED", 0.2)
+    scene = make(2)
+    for number in range(4):
+        scene.add(number)
+    tasks = await scene.tasks(2)
+    for task in tasks:
+        task.report()
+    await until(lambda: all(task.grants for task in tasks))
+    scene.spark.full, scene.spark.most = True, 1
+    for task in tasks:
+        task.channel.close()
+    await asyncio.sleep(0.6)
+    back = Task(tasks[0].job)
+    running = asyncio.create_task(back.run())
+    await until(lambda: len(back.parts) == 4)
+    back.channel.close()
+    await running
 
 
 async def test_queues_wait_for_executors_that_may_come_back(
