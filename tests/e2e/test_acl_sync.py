@@ -8,6 +8,7 @@ import dataclasses
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,10 +18,11 @@ from acl_sync.model import PUB, SUB
 from replicator.client.queue_range import read_range
 from replicator.settings.secret_file import write_secret
 from tests.support.accounts import account, topic
-from tests.support.acl_scene import NEW, OLD, Scene, Side, a_scene
+from tests.support.acl_scene import MIDDLE, NEW, OLD, Scene, Side, a_scene, between
 from tests.support.alerts import watching
 from tests.support.clusters import ClusterPool
 from tests.support.group import plain
+from tests.support.older_store import OlderStore
 from tests.support.worker import Worker, signing, until
 
 pytestmark = pytest.mark.side_by_side("guarded")
@@ -87,6 +89,28 @@ async def test_accounts_that_drift_are_put_right_and_counted(clusters: ClusterPo
             await until(lambda: prometheus.now(f"{APPLIED} == 2"), what="it is counted")
             assert not await target.lets_send(theirs, scene.topic)
             assert not prometheus.firing()
+
+
+async def test_a_deleted_account_does_not_come_back_with_an_older_store(
+    clusters: ClusterPool, tmp_path: Path
+) -> None:
+    """The target broker's disk is restored: it would let in again whom the source has shut out."""
+    source = await clusters.get(MIDDLE)
+    async with clusters.fresh(NEW) as target, between(source, target) as here:
+        here.syncer = here.sync(deletes=True)
+        who = account(here.name, topic(here.topic, PUB), secret="secret of who is deleted")
+        for side in (here.source, here.target):
+            await side.create(here.topic)
+        await here.source.put(who)
+        await here.settles(partial(here.target.lets_send, who, here.topic), True)
+        older = OlderStore(target, tmp_path / "older")
+        await older.save()
+        await here.source.drop(who.name)
+        await here.settles(partial(here.target.lets_send, who, here.topic), False)
+        await older.restore()
+        assert who.name in (await here.target.states())[target.brokers[0].name].accounts
+        await here.settles(partial(here.target.lets_send, who, here.topic), False)
+        assert who.name not in (await here.target.states())[target.brokers[0].name].accounts
 
 
 @asynccontextmanager

@@ -59,10 +59,13 @@ async def play(seed: str, directory: Path, seconds: float, program: tuple[str, .
                     with contextlib.suppress(TimeoutError):
                         await worker.stacks()
             sent = sum(len(each["numbers"]) for each in history.of("sent"))
-            struck = len(list(history.of("fault")))
+            struck, seen = (sum(1 for _ in history.of(what)) for what in ("fault", "resumes at"))
             world = f"{planned.world} {' → '.join(planned.versions)}"
             state = "FOUND" if found else f"settled in {took:.0f} s"
-            print(f"{seed:>10}  {world:26} {struck:3} faults, {sent:6} messages: {state}", flush=True)
+            print(
+                f"{seed:>10}  {world:26} {struck:3} faults, {sent:6} messages, {seen:4} offsets: {state}",
+                flush=True,
+            )
     return found
 
 
