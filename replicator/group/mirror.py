@@ -48,6 +48,8 @@ _OPEN_MOST: Final = 15.0
 _DEAF: Final = 4.0
 #: Session timeouts after which a heartbeat is too old to have been written by a live worker.
 _STALE: Final = 2.0
+#: What somebody has to know who fails over without the source: connectors, and which topics they copy to where.
+_URGENT: Final = (Kind.CONNECTOR, Kind.TASK)
 #: Heartbeats whose sending time is remembered.
 _REMEMBERED: Final = 64
 
@@ -129,6 +131,7 @@ class Mirror:
         self._sent: dict[int, float] = {}
         self._unwritten: dict[tuple[Kind, str], None] = {}
         self._flushing = asyncio.Lock()
+        self._soon: asyncio.Task[bool] | None = None
         self._others = OtherLog(group, source, membership.timeout, coordination)
 
     @property
@@ -244,6 +247,8 @@ class Mirror:
 
     async def close(self) -> None:
         """Stops reading."""
+        if self._soon is not None:
+            self._soon.cancel()
         if self._log is not None:
             await self._log.close()
 
@@ -277,10 +282,14 @@ class Mirror:
         await self._log.write(topic, self._signer.sign(topic, group, body), copies=_COPIES)
 
     def note(self, records: Iterable[Record]) -> None:
-        """These are to be written with the next `flush`, as they are then."""
+        """These are to be written with the next `flush`, as they are then; soon, if a failover needs them."""
+        is_urgent = False
         for record in records if self.writes else ():
             if record.kind is not Kind.ASSIGNMENT:  # it means something on the log of the leases alone
                 self._unwritten[record.kind, record.key] = None
+                is_urgent |= record.kind in _URGENT
+        if is_urgent and self._opened and (self._soon is None or self._soon.done()):
+            self._soon = asyncio.create_task(self.flush())
 
     @property
     def is_first(self) -> bool:

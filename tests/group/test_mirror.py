@@ -133,6 +133,17 @@ async def test_what_is_noted_is_written_as_it_is_then(make: Callable[..., Setup]
     assert len(setup.log.written) == 1
 
 
+async def test_what_a_failover_needs_is_written_soon(make: Callable[..., Setup]) -> None:
+    """Which topics are copied: who fails over without the source opens no others. Progress can wait."""
+    setup = await opened(make())
+    setup.mirror.note([setup.store.state.put(Kind.STATUS, "w0", {})])
+    await asyncio.sleep(0.05)
+    assert setup.log.written == []
+    setup.mirror.note([setup.store.state.put(Kind.TASK, "route/t", {"queues": {}})])
+    await until(lambda: setup.log.written)
+    await setup.mirror.close()
+
+
 async def test_what_cannot_be_written_stays_noted(make: Callable[..., Setup]) -> None:
     setup = await opened(make())
     setup.mirror.note([setup.store.state.put(Kind.CONNECTOR, "route", {})])
