@@ -85,10 +85,10 @@ class Ownership:
         while len(remembered) > _REMEMBERED:
             del remembered[next(iter(remembered))]
 
-    def returned(self, broker: str, account: Account) -> bool | None:
-        """Whether an account that we have deleted is there again as it was; None: we have not deleted any such."""
-        remembered = self._deleted.get(broker, {}).get(account.name)
-        return None if remembered is None else remembered == outline(account)
+    def returned(self, broker: str, accounts: Mapping[str, Account]) -> dict[str, bool]:
+        """Those of `accounts` that we have deleted and that are there again, each with whether it is as it was."""
+        remembered = self._deleted.get(broker, {})
+        return {name: remembered[name] == outline(accounts[name]) for name in remembered.keys() & accounts.keys()}
 
     def own_white(self, broker: str, addresses: frozenset[str]) -> None:
         """Exactly these addresses are ours."""

@@ -156,16 +156,9 @@ def _for_broker(
     broker: str, want: AclState, have: AclState, owned: Ownership, options: AclOptions, *, refused: Set[str]
 ) -> Iterator[Action]:
     """`refused` are accounts of the source that the target's dialect cannot express."""
-    ours = dict(owned.accounts(broker))
-    returned: dict[str, bool] = {}
-    if want.complete and options.deletes:
-        for name, account in have.accounts.items():
-            if (
-                name not in want.accounts
-                and name not in ours
-                and (same := owned.returned(broker, account)) is not None
-            ):
-                ours[name], returned[name] = Origin.CREATED, same
+    returned = owned.returned(broker, have.accounts) if want.complete and options.deletes else {}
+    gone = returned.keys() - want.accounts.keys()
+    ours = {**dict.fromkeys(gone, Origin.CREATED), **owned.accounts(broker)}
     unsure = want.unsure | have.unsure
     known = want.accounts.keys() | (ours.keys() if want.complete else ours.keys() & refused)
     names = sorted(name for name in known if name not in unsure and options.wants(name))

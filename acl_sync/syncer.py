@@ -168,7 +168,8 @@ class AclSyncer:
             self._owned.own(broker, account, Origin.ADOPTED)
         elif action.verb is Verb.FORGET:
             self._owned.disown(broker, account)
-        elif action.verb is Verb.DELETE and action.before is not None:
+        elif action.verb is Verb.DELETE:
+            assert action.before is not None  # noqa: S101 - only what is there is deleted
             await broker_acl.delete_account(endpoint, action.dialect, account)
             self._owned.deleted(broker, action.before)
         elif action.verb is Verb.WHITE_LIST:

@@ -56,9 +56,9 @@ class _Run:
         self.stopped: set[MessageQueue] = set()
         self.stop = asyncio.Event()
 
-    def give_up(self) -> None:
-        """The live tasks copy the rest of all queues."""
-        self.stopped |= self.waiting.keys()
+    def give_up(self, keys: Iterable[MessageQueue]) -> None:
+        """The live tasks of these queues copy the rest."""
+        self.stopped.update(keys)
         self.stop.set()
 
 
@@ -127,8 +127,7 @@ class Backfill:
         for key in keys:
             run = self._runs.get(key)
             if run is not None:
-                run.stopped.add(key)
-                run.stop.set()
+                run.give_up([key])
 
     async def _run(self, run: _Run) -> None:
         try:

@@ -102,9 +102,8 @@ class Bulk:
         return "residents" in self.__dict__ and self.residents.has_queues
 
     def _give_up_runs(self) -> None:
-        for runs in self.runs.values():
-            for run in {id(run): run for run in runs.values()}.values():
-                run.give_up()
+        for run in {run for runs in self.runs.values() for run in runs.values()}:
+            run.give_up(run.waiting)
 
     def claimed(self, running: set[str]) -> list[str]:
         """The jobs whose tasks may send, while `running` are the worker's own tasks."""

@@ -286,9 +286,7 @@ class ControlLog:
                     reason = str(error)
                     log.warning("system topic cannot be read", queue=str(queue), reason=reason)
                 shows_nothing = isinstance(error, NothingShown)
-                if (
-                    queue in self._last and not shows_nothing
-                ):  # else a busy broker would be taken for one with losses
+                if not shows_nothing and queue in self._last:  # one that is only busy has not lost anything
                     self._last[queue] = self._last[queue]._replace(address="")
                 if not shows_nothing or now() - began > _NOTHING_SHOWN:
                     self._wait_no_more(queue)  # nobody waits for a broker that is down
@@ -296,10 +294,11 @@ class ControlLog:
 
     def _has_ended(self, queue: MessageQueue) -> None:
         """`queue` was read to its end: news even if nobody waited for it, unless its topic was read elsewhere."""
-        news = queue in self._behind or queue.topic not in self._read_topics
-        self._behind.discard(queue)
+        is_first = queue.topic not in self._read_topics
         self._read_topics.add(queue.topic)
-        if news and not self._behind:
+        if queue in self._behind:
+            self._wait_no_more(queue)
+        elif is_first and not self._behind:
             self._on_caught_up()
 
     def _wait_no_more(self, queue: MessageQueue) -> None:

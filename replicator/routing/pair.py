@@ -6,11 +6,11 @@ What follows each event is decided in one place, the table of `queue_steps`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from functools import partial
 from typing import Final
 
 from replicator.aio.backoff import Backoff
+from replicator.aio.set_within import set_within
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.errors import ReplicatorError
@@ -165,7 +165,7 @@ class QueuePair:
                 if self.state.progress.position != last:  # moved by any step since the last pause
                     backoff.reset()
                 last = self.state.progress.position
-                await self._pause(backoff.next())
+                await set_within(self._stop, backoff.next())
 
     async def _do(self, step: Step) -> Event:
         """How the step ended; what it ended with is in `_fault`."""
@@ -209,10 +209,6 @@ class QueuePair:
         elif (state.phase, state.reason) != (transition.phase, str(fault)):
             self._log.warning(transition.phase.lower(), reason=str(fault))
         state.set_phase(transition.phase, str(fault))
-
-    async def _pause(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), seconds)
 
     async def _check_source(self) -> None:
         progress, slots = self.state.progress, self.shared.recovering

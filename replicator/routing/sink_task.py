@@ -342,8 +342,7 @@ class SinkTask:
         if batch.packs[0].stored[0] < self._options.late_before:
             counters.late += sum(at < self._options.late_before for pack in batch.packs for at in pack.stored)
         progress.store_timestamp = batch.packs[-1].stored[-1]
-        source_now_ms = (time.time() + progress.skew) * 1000
-        counters.observe((pack.stored for pack in batch.packs), source_now_ms)
+        counters.observe(batch.packs, source_now_ms=(time.time() + progress.skew) * 1000)
 
     def _shifted(self, expected: int, offset: int) -> None:
         if offset < expected:

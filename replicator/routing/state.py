@@ -6,7 +6,7 @@ Written by the tasks of that queue only; read by status, metrics and the state s
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +14,7 @@ from replicator.aio.clock import now
 from replicator.errors import ReplicatorError
 from replicator.routing.audit_trail import AuditTrail
 from replicator.routing.faults import code_of, kind_of
+from replicator.routing.packing import Pack
 from replicator.routing.queue_map import Queue
 from replicator.routing.queue_progress import QueueProgress
 from replicator.routing.recovery import CopyRecord
@@ -138,21 +139,22 @@ class QueueCounters:
         self.latency = [0] * (len(LATENCY_BUCKETS) + 1)
         self.latency_sum = 0.0
 
-    def observe(self, packs: Iterable[Sequence[int]], source_now_ms: float) -> None:
+    def observe(self, packs: Iterable[Pack], source_now_ms: float) -> None:
         """Counts latencies: exactly in the buckets; their sum as if each pack's were spread evenly.
 
         Args:
-            packs: when the source stored their messages (ms), in order.
             source_now_ms: the time now, by the source's clock.
         """
-        for stored in packs:
-            high, low = (max(0.0, (source_now_ms - each) / 1000) for each in (stored[0], stored[-1]))
+        for pack in packs:
+            stored = pack.stored
+            high, low = max(0.0, (source_now_ms - stored[0]) / 1000), max(0.0, (source_now_ms - stored[-1]) / 1000)
             bucket = bisect_left(LATENCY_BUCKETS, high)
             if bucket == bisect_left(LATENCY_BUCKETS, low):
                 self.latency[bucket] += len(stored)
             else:
                 for each in stored:
-                    self.latency[bisect_left(LATENCY_BUCKETS, max(0.0, (source_now_ms - each) / 1000))] += 1
+                    seconds = max(0.0, (source_now_ms - each) / 1000)
+                    self.latency[bisect_left(LATENCY_BUCKETS, seconds)] += 1
             self.latency_sum += len(stored) * (high + low) / 2
 
     @property
@@ -297,6 +299,8 @@ class QueueState:
     def count_left_out(self) -> None:
         """Counts what transforms have left out before the position. Whatever comes after it is read again."""
         progress, position = self.progress, self.progress.position or 0
+        if not progress.left_out:
+            return
         self.counters.skip("transform", sum(offset < position for offset in progress.left_out))
         progress.left_out = [offset for offset in progress.left_out if offset >= position]
 

@@ -8,12 +8,12 @@ anything new.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from functools import partial
 
 from structlog.stdlib import BoundLogger
 
 from replicator.aio.clock import now
+from replicator.aio.set_within import set_within
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import message_at, pull
@@ -142,8 +142,7 @@ class TargetCheck:
         shared = self._shared
         if shared.options.settle_timeout is None:
             return
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), shared.options.settle_timeout)
+        if await set_within(self._stopping, shared.options.settle_timeout):
             raise Drained("drained")
         await self._read_on(tail)
 

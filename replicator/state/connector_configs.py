@@ -222,7 +222,7 @@ class Connectors:
 
     def _put(self, connector: Connector, *, unseen: int = 0) -> Connector:
         before = self._store.state.record(Kind.CONNECTOR, connector.name)
-        self._store.put(
+        record = self._store.put(
             Kind.CONNECTOR,
             connector.name,
             {
@@ -237,8 +237,7 @@ class Connectors:
             },
             unseen=unseen,
         )
-        version, _ = self._store.state.table(Kind.CONNECTOR)[connector.name]
-        self._own[connector.name] = version, connector
+        self._own[connector.name] = record.version, connector
         return connector
 
     def bring(self, name: str, settings: RouteSettings, state: State = State.RUNNING) -> None:

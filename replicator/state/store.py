@@ -147,21 +147,22 @@ class Store:
 
     # Records.
 
-    def put(self, kind: Kind, key: str, value: Any, *, unseen: int = 0) -> None:
-        """A change of our own, to be written with `snapshot` and `write` and published with `take_unpublished`.
+    def put(self, kind: Kind, key: str, value: Any, *, unseen: int = 0) -> Record:
+        """The record of a change of our own, for the next `snapshot` and the next `take_unpublished`.
 
         Args:
             unseen: as in `SharedState.put`.
         """
-        self._note(self.state.put(kind, key, value, unseen=unseen))
+        return self._note(self.state.put(kind, key, value, unseen=unseen))
 
     def put_version(self, kind: Kind, key: str, version: Version, value: Any) -> None:
         """As `put`, under a version that means something by itself."""
         self._note(self.state.put_version(kind, key, version, value))
 
-    def _note(self, record: Record) -> None:
+    def _note(self, record: Record) -> Record:
         self._unpublished[record.kind, record.key] = None
         self._touch(record.kind)
+        return record
 
     def merge(self, record: Record) -> bool:
         """Takes a record that somebody published; whether it was news."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from replicator.aio.set_within import set_within
+
 __all__ = ["Agenda"]
 
 #: Seconds between two turns when nothing happens.
@@ -41,10 +43,7 @@ class Agenda:
 
     async def next_turn(self) -> None:
         """Returns when something has happened since the last turn, or a moment has passed."""
-        try:
-            await asyncio.wait_for(self._woken.wait(), _STEP)
-        except TimeoutError:
-            return
+        await set_within(self._woken, _STEP)
 
     def begin_turn(self) -> None:
         """Whatever happens from now on is for the turn after this one."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
 from replicator.aio.backoff import Backoff
+from replicator.aio.set_within import set_within
 from replicator.connector.context import ConnectorContext
 from replicator.connector.release import Release
 from replicator.connector.route import Route
@@ -102,9 +102,7 @@ class Releases:
                 route.sync.ledger.put("release", {"by": self._me, "topics": wanted, "done": False})
                 await publish()
                 begun = self._start(route)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(begun.wait(), _PATIENCE)
-        if not begun.is_set():
+        if not await set_within(begun, _PATIENCE):
             raise ReplicatorError(
                 f"parked messages could not be released: {self._faults.get(route.name, 'it takes long')}",
                 hint="it is tried again; repeat the failover to see how it stands",

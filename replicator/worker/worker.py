@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -12,6 +11,7 @@ from typing import Final
 
 from replicator.aio.clock import now
 from replicator.aio.schedule import Schedule
+from replicator.aio.set_within import set_within
 from replicator.client.cluster import Cluster
 from replicator.client.nameservers import NoBrokers
 from replicator.connector.context import ConnectorContext
@@ -217,8 +217,7 @@ class Worker:
                 if error.message != known:
                     known = error.message
                     log.warning("waiting for a broker that takes messages", reason=known)
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _BROKERS)
+                await set_within(stop, _BROKERS)
             else:
                 return True
         return False

@@ -264,11 +264,9 @@ def test_what_was_deleted_is_remembered_for_the_last_thousand() -> None:
     owned = Ownership()
     for number in range(1002):
         owned.deleted("t-a", account(f"account-{number}"))
-    assert [owned.returned("t-a", account(f"account-{number}")) for number in (0, 1, 2, 1001)] == [
-        *(None, None),
-        *(True, True),
-    ]
-    assert owned.returned("t-b", account("account-2")) is None
+    there = {name: account(name) for name in ("account-0", "account-1", "account-2", "account-1001")}
+    assert owned.returned("t-a", there) == {"account-2": True, "account-1001": True}
+    assert owned.returned("t-b", there) == {}
 
 
 def test_white_lists_that_no_request_can_write() -> None:

@@ -13,13 +13,14 @@ from replicator.group.control_log import LogMessage
 from replicator.group.coordinator import Coordinator
 from replicator.group.freshness import Echo
 from replicator.group.job_claim import jobs_of
-from replicator.group.member import Group, Topics
+from replicator.group.member import Group
 from replicator.group.membership import Heartbeat, MemberState
 from replicator.group.signature import Signer
 from replicator.group.wire import read_message, write_heartbeat
 from replicator.routing.message_queue import MessageQueue
 from replicator.state.record import Kind
 from replicator.state.store import Store
+from tests.support.members import member_of
 from tests.support.records import CONNECTOR
 from tests.support.scene import SceneOf
 
@@ -44,15 +45,7 @@ class FakeLog:
 @pytest.fixture
 def group(tmp_path: Path) -> Group:
     coordinator = Coordinator("me", strategy=sticky, timeout=5.0, lease=3.5, delay=0.5)
-    topics = Topics("source-online", "sink-online", "control")
-    return Group(
-        *("g", coordinator, Store(tmp_path), topics),
-        signer=Signer(),
-        waits_for=lambda info: info["topics"] == ["ours"],
-        on_change=lambda: None,
-        on_records=lambda _kinds: None,
-        on_lost=lambda: None,
-    )
+    return member_of(coordinator, Store(tmp_path), waits_for=lambda info: info["topics"] == ["ours"])
 
 
 @pytest.mark.parametrize("echo_first", [True, False])
@@ -255,14 +248,7 @@ async def test_reading_goes_on_behind_a_message_that_cannot_be_handled(
 
 async def test_a_signed_group_neither_hears_nor_obeys_anybody_else(group: Group) -> None:
     """No fake worker, no fake record, none of our own heartbeats by another hand."""
-    signed = Group(
-        *("g", group.coordinator, group.store, Topics("source-online", "sink-online", "control")),
-        signer=Signer("s" * 32),
-        waits_for=lambda _info: True,
-        on_change=lambda: None,
-        on_records=lambda _kinds: None,
-        on_lost=lambda: None,
-    )
+    signed = member_of(group.coordinator, group.store, signer=Signer("s" * 32), waits_for=lambda _info: True)
     log = FakeLog()
     log.caught_up = True
     signed.use(log)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +19,7 @@ from replicator.routing.parked import parked_topics
 from replicator.routing.provenance import DUE
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
+from tests.support.group import plain
 from tests.support.readiness import asked, health, ready
 from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, raw_topic
@@ -106,16 +106,8 @@ async def are_parked(cluster: Cluster, topic: str, counts: dict[str, int]) -> bo
 async def is_mirrored(cluster: Cluster, topic: str) -> bool:
     """Whether the target has been told of the copy of `topic`, which comes up to two seconds after its begin."""
     queues = await raw_topic(cluster, "replicator_sys_control")
-    bodies = (message.content for each in queues.values() for message in each)
-    return any(b'"task"' in each and topic.encode() in each for each in map(_plain, bodies))
-
-
-def _plain(body: bytes) -> bytes:
-    """What a worker has said; nothing of groups that sign."""
-    try:
-        return body if body.startswith(b"{") else zlib.decompress(body)
-    except zlib.error:
-        return b""
+    told = (plain(message.content) for each in queues.values() for message in each)
+    return any('"task"' in each and topic in each for each in told)
 
 
 async def some_are_released(cluster: Cluster, topic: str) -> bool:

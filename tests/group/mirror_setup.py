@@ -59,7 +59,9 @@ class Setup:
     `whole` is the log of the whole topic once it is read, which `caught_up` is called for.
     """
 
-    def __init__(self, directory: Path, coordination: Literal["source", "target"] = "source") -> None:
+    def __init__(
+        self, directory: Path, coordination: Literal["source", "target"] = "source", *, secret: str | None = None
+    ) -> None:
         self.whole = FakeLog()
         self.caught_up: Callable[[], None] | None = None
         self.store = Store(directory)
@@ -73,7 +75,7 @@ class Setup:
             Membership("w0", timeout=5.0),
             self.store,
             TOPICS,
-            signer=Signer(),
+            signer=Signer(secret),
             coordination=coordination,
             on_records=self.news.append,
             on_change=self._wake,

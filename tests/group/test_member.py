@@ -11,10 +11,11 @@ import pytest
 from replicator.group.assignment import sticky
 from replicator.group.control_log import LogMessage
 from replicator.group.coordinator import Coordinator
-from replicator.group.member import Group, Topics
+from replicator.group.member import Group
 from replicator.group.signature import Signer
 from replicator.routing.message_queue import MessageQueue
 from replicator.state.store import Store
+from tests.support.members import member_of
 
 #: Seconds that the clock of the broker is ahead of ours.
 AHEAD = 30
@@ -36,17 +37,8 @@ async def test_only_the_clocks_of_source_brokers_are_known(
     tmp_path: Path, coordination: Literal["source", "target"], known: list[str]
 ) -> None:
     """A broker of the target may have the name of one of the source, and another clock."""
-    group = Group(
-        "g",
-        Coordinator("me", strategy=sticky, timeout=5.0, lease=3.5, delay=0.5),
-        Store(tmp_path),
-        Topics("source-online", "sink-online", "control"),
-        signer=Signer(cluster=coordination),
-        waits_for=lambda _: False,
-        on_change=lambda: None,
-        on_records=lambda _: None,
-        on_lost=lambda: None,
-    )
+    coordinator = Coordinator("me", strategy=sticky, timeout=5.0, lease=3.5, delay=0.5)
+    group = member_of(coordinator, Store(tmp_path), signer=Signer(cluster=coordination))
     log = Echoes()
     log.group = group
     group.use(log)

@@ -13,20 +13,19 @@ import pytest
 from replicator.errors import BrokerRefused, StartupError, Unreachable
 from replicator.group import mirror as under_test
 from replicator.group.control_log import LogMessage
-from replicator.group.membership import Membership, MemberState
-from replicator.group.mirror import Mirror
+from replicator.group.membership import MemberState
 from replicator.group.other_log import observers_of
 from replicator.group.signature import Signer
 from replicator.group.wire import Author, read_message, write_records
 from replicator.routing.message_queue import MessageQueue
 from replicator.state.record import Kind, Record, Version
-from tests.group.mirror_setup import CLUSTERS, CONNECTOR, MIRROR, TOPICS, FakeLog, Setup, opened, records
+from tests.group.mirror_setup import CLUSTERS, CONNECTOR, MIRROR, FakeLog, Setup, opened, records
 from tests.support.worker import until
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Setup]:
-    return lambda *how: Setup(tmp_path / "store", *how)
+    return lambda *how, **more: Setup(tmp_path / "store", *how, **more)
 
 
 async def test_what_is_noted_is_written_as_it_is_then(make: Callable[..., Setup]) -> None:
@@ -187,19 +186,8 @@ async def test_our_own_process_before_a_restart_is_not_a_conflict(
 
 async def test_what_is_signed_for_the_source_means_nothing_there(make: Callable[..., Setup]) -> None:
     """Nor what is not signed at all; what another worker's mirror writes is believed."""
-    setup = await opened(make())
     secret = "s" * 32
-    setup.mirror = Mirror(
-        "g",
-        "east",
-        Membership("w0", timeout=5.0),
-        setup.store,
-        TOPICS,
-        signer=Signer(secret),
-        coordination="source",
-        on_records=setup.news.append,
-        on_change=lambda: None,
-    )
+    setup = await opened(make(secret=secret))
     body = records(Record(Kind.CONNECTOR, "route", Version(9, "w9"), CONNECTOR))
     for forged in (
         body,

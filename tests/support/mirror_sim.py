@@ -22,7 +22,7 @@ from replicator.errors import Unreachable
 from replicator.group import freshness, inbox, member, mirror
 from replicator.group.assignment import sticky
 from replicator.group.coordinator import Coordinator
-from replicator.group.member import Group, Topics
+from replicator.group.member import Topics
 from replicator.group.membership import Membership
 from replicator.group.mirror import Mirror
 from replicator.group.no_log import NoLog
@@ -30,6 +30,7 @@ from replicator.group.other_log import SOURCE, STARTED
 from replicator.group.signature import Signer
 from replicator.state.record import Kind
 from replicator.state.store import Store
+from tests.support.members import member_of
 from tests.support.simulated_log import Cluster, Log
 
 __all__ = ["Side", "TwoClusters", "patch_clocks"]
@@ -105,17 +106,7 @@ class Process:
     async def _live(self) -> None:
         own = self.world.clusters[self.coordination]
         self.standby = self.coordination == "source" and not self.reaches(own)
-        self.group = Group(
-            "g",
-            self.coordinator,
-            self.store,
-            TOPICS,
-            signer=Signer(),
-            waits_for=lambda _: False,
-            on_change=lambda: None,
-            on_records=lambda _: None,
-            on_lost=lambda: None,
-        )
+        self.group = member_of(self.coordinator, self.store, topics=TOPICS)
         self.mirror = Mirror(
             "g",
             "east",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from replicator.aio.set_within import set_within
 from replicator.client.send import new_fields, send_batch
 from replicator.connector.context import ConnectorContext
 from replicator.connector.plugin.task import PluginTask
@@ -75,7 +76,7 @@ class PluginSourceTask(PluginTask):
                 if self.phase is not Phase.RUNNING:
                     self.set_phase(Phase.RUNNING)
                 if not polled:
-                    await self._pause(_IDLE)
+                    await set_within(self._stopping, _IDLE)
         finally:
             await task.stop()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from replicator.aio.backoff import Backoff
+from replicator.aio.set_within import set_within
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.plugins.interface import Position, TaskFailed
@@ -69,7 +69,7 @@ class PluginTask(ABC):
             if self.position != before:
                 waiting.reset()
                 failed.reset()
-            await self._pause((failed if self.phase is Phase.FAILED else waiting).next())
+            await set_within(self._stopping, (failed if self.phase is Phase.FAILED else waiting).next())
         self.set_phase(Phase.STOPPED)
 
     @abstractmethod
@@ -92,10 +92,6 @@ class PluginTask(ABC):
     def _refuse_without_lease(self) -> None:
         if not self._may_send():
             raise LeaseLost("this worker's lease has expired: others may own its tasks by now")
-
-    async def _pause(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, Found]) -> Found | None:
         """What `work` gives; None, and `work` is cancelled, when the task is to end meanwhile."""

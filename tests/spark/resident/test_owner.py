@@ -339,11 +339,8 @@ async def test_queues_of_a_lost_executor_go_to_the_tasks_that_are_left(
     await asyncio.wait(scene.runs)
 
 
-async def test_one_executor_of_two_comes_back(
-    make: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Late, when nobody looks any more: the queues of the other one go to its task."""
-    monkeypatch.setattr(under_test, "_REPLACED", 0.2)
+async def _granted_to_two(make: Callable[[int], Scene]) -> tuple[Scene, list[Task]]:
+    """Four queues in two tasks, which have reported."""
     scene = make(2)
     for number in range(4):
         scene.add(number)
@@ -351,6 +348,15 @@ async def test_one_executor_of_two_comes_back(
     for task in tasks:
         task.report()
     await until(lambda: all(task.grants for task in tasks))
+    return scene, tasks
+
+
+async def test_one_executor_of_two_comes_back(
+    make: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Late, when nobody looks any more: the queues of the other one go to its task."""
+    monkeypatch.setattr(under_test, "_REPLACED", 0.2)
+    scene, tasks = await _granted_to_two(make)
     scene.spark.full, scene.spark.most = True, 1
     for task in tasks:
         task.channel.close()
@@ -367,13 +373,7 @@ async def test_queues_wait_for_executors_that_may_come_back(
 ) -> None:
     """Where none is left, or Spark still has as many slots, each job keeps its queues."""
     monkeypatch.setattr(under_test, "_REPLACED", 0.1)
-    scene = make(2)
-    for number in range(4):
-        scene.add(number)
-    tasks = await scene.tasks(2)
-    for task in tasks:
-        task.report()
-    await until(lambda: all(task.grants for task in tasks))
+    scene, tasks = await _granted_to_two(make)
     scene.spark.most = 1
     for task in tasks:
         task.channel.close()
