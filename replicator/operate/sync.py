@@ -49,7 +49,7 @@ def plan(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE)
     Exit code 5: some of it is not known.
     """
     found = Rest(url, timeout=90).get(path("connectors", connector, "plan"))
-    show(found, output, _actions(found, "blocked", empty="the target is in step"))
+    show(found, output, _actions(found, "blocked", empty="the target is in sync"))
     if any(action["action"] == "unknown" for action in found):
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
@@ -111,7 +111,9 @@ def failover(
     ] = False,
     topics: Annotated[
         str | None,
-        typer.Option("--topics", help="Switch these alone, comma-separated; the others are copied on."),
+        typer.Option(
+            "--topics", help="Fail over only these topics (comma-separated); the others continue to be copied."
+        ),
     ] = None,
     connector: Of = "route",
     url: Url = HERE,
@@ -242,14 +244,18 @@ def _topics(found: dict[str, Any]) -> Any:
             *(topic[name] for name in ("topic", "target")),
             topic["messages"] if topic["counted"] else f"up to {topic['messages']}",
             float(topic["seconds"]) if topic["seconds_known"] else "not known",
-            audits[topic["topic"]]["not_verified"],
-            sum(audits[topic["topic"]]["differences"].values()),
+            *_verified(audits.get(topic["topic"])),
             topic["problem"],
         ]
         for topic in found["topics"]
     ]
     heads = ("topic", "at the target", "missing", "seconds", "not verified", "differ", "problem")
     return table(heads, rows, empty="no topic")
+
+
+def _verified(audit: dict[str, Any] | None) -> tuple[object, object]:
+    """Messages that are not verified, and differences; copies of waiting messages are in no audit."""
+    return ("", "") if audit is None else (audit["not_verified"], sum(audit["differences"].values()))
 
 
 def _groups(found: dict[str, Any]) -> Any:

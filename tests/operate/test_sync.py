@@ -39,6 +39,12 @@ def test_what_is_not_known_is_not_shown_as_a_number() -> None:
     assert row == ["orders", "orders", "up to 5", "not known", "0", "0"]
 
 
+def test_waiting_messages_are_in_no_audit() -> None:
+    """Every source of 4.9 has this topic."""
+    row = [cell.strip() for cell in drawn(topic="SCHEDULE_TOPIC_XXXX", target="parked") if cell.strip()]
+    assert row == ["SCHEDULE_TOPIC_XXXX", "parked", "5", "2.0"]
+
+
 SWITCHES = ["failover"], ["reverse", "--back-url", "127.0.0.1:1"], ["failback", "--back-url", "127.0.0.1:1"]
 
 
