@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from replicator.errors import ConfigError
+from replicator.settings.name_patterns import name_patterns
 
 __all__ = ["AclOptions"]
 
@@ -35,17 +35,19 @@ class AclOptions:
 
     def __post_init__(self) -> None:
         for name, patterns in (("include", self.include), ("exclude", self.exclude)):
-            for pattern in patterns:
-                try:
-                    re.compile(pattern)
-                except re.error as error:
-                    raise ConfigError(
-                        f"{name} = {pattern!r} is an invalid regular expression ({error})",
-                        hint="name an account, or write one that matches its whole name",
-                    ) from None
+            try:
+                name_patterns(patterns)
+            except ValueError as error:
+                raise ConfigError(
+                    f"{name}: {error}", hint="name an account, or write one that matches its whole name"
+                ) from None
 
     def wants(self, account: str) -> bool:
-        """Whether `account` is to be synced at all."""
-        if account in self.own or any(re.fullmatch(each, account) for each in self.exclude):
+        """Whether `account` is to be synced at all.
+
+        Raises:
+            ConfigError: a regular expression takes too long to match it.
+        """
+        if account in self.own or name_patterns(self.exclude).match(account):
             return False
-        return any(re.fullmatch(each, account) for each in self.include)
+        return name_patterns(self.include).match(account)

@@ -299,13 +299,19 @@ class ControlLog:
         if queue in self._behind:
             self._wait_no_more(queue)
         elif is_first and not self._behind:
-            self._on_caught_up()
+            self._has_caught_up()
 
     def _wait_no_more(self, queue: MessageQueue) -> None:
         if queue in self._behind:
             self._behind.discard(queue)
             if not self._behind:
-                self._on_caught_up()
+                self._has_caught_up()
+
+    def _has_caught_up(self) -> None:
+        try:
+            self._on_caught_up()
+        except Exception as error:
+            log.error("what follows the reading of the system topics failed", reason=repr(error), exc_info=error)
 
     async def _remake(self, queue: MessageQueue) -> None:
         try:

@@ -14,7 +14,7 @@ import asyncio
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
 from typing import Any, Final
@@ -58,20 +58,23 @@ def topics_of(info: Mapping[str, Any], topics: Iterable[str]) -> list[str]:
 
     With patterns that no job starts with it is none.
     """
+    return sorted(_selected(info.get("topics", ()), info.get("exclude_topics", ()), topics))
+
+
+def _selected(include: Sequence[str], exclude: Sequence[str], topics: Iterable[str]) -> list[str]:
+    """Those of `topics` that a process with these settings copies; with patterns that nothing runs with, none."""
     try:
-        job = TopicSelector.of(info.get("topics", ()), info.get("exclude_topics", ()))
+        return list(filter(TopicSelector.of(include, exclude).selects, topics))
     except ConfigError:
         return []
-    return sorted(filter(job.selects, topics))
 
 
 def copies_ours(route: RouteSettings, connectors: Connectors, source: Discovery, info: Mapping[str, Any]) -> bool:
     """Whether the job that says `info` of itself copies a topic that `route` or one of `connectors` selects."""
     held = (connector.settings for connector in connectors.all().values())
     routes = [route, *(each for each in held if isinstance(each, RouteSettings))]
-    ours = [TopicSelector.of(each.topics, each.exclude_topics) for each in routes]
     copied = topics_of(info, {topic for there in source.topics.values() for topic in there})
-    return any(each.selects(topic) for topic in copied for each in ours)
+    return any(_selected(each.topics, each.exclude_topics, copied) for each in routes)
 
 
 def copies_topics(worker: Heartbeat, topics: Collection[str]) -> bool:

@@ -15,6 +15,7 @@ from replicator.client.system_topics import (
     is_system,
 )
 from replicator.errors import ConfigError
+from replicator.settings.name_patterns import NamePatterns, name_patterns
 
 __all__ = [
     "INTERNAL_PREFIX",
@@ -34,25 +35,23 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 #: (`KeyBuilder.buildPopRetryTopic`).
 _POP_NEWER: Final = "+"
 _POP_OLDER: Final = "_"
-_PLAIN = re.compile(r"[%a-zA-Z0-9_-]+")
 
 
-def compile_patterns(field: str, patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
+_NO_NAMES: Final = NamePatterns(())
+
+
+def compile_patterns(field: str, patterns: Sequence[str]) -> NamePatterns:
     """Names or regular expressions, each of which must match a whole name.
 
     Raises:
         ConfigError: one is an invalid regular expression.
     """
-    compiled = []
-    for pattern in patterns:
-        try:
-            compiled.append(re.compile(re.escape(pattern) if _PLAIN.fullmatch(pattern) else pattern))
-        except re.error as error:
-            raise ConfigError(
-                f"{field} has {pattern!r}, which is an invalid regular expression ({error})",
-                hint="give names or regular expressions separated by commas",
-            ) from None
-    return tuple(compiled)
+    try:
+        return name_patterns(tuple(patterns))
+    except ValueError as error:
+        raise ConfigError(
+            f"{field}: {error}", hint="give names or regular expressions separated by commas"
+        ) from None
 
 
 def _none(_: str) -> bool:
@@ -66,8 +65,8 @@ class TopicSelector:
     Retry topics are those of the groups that `retries` selects, dead-letter topics those that `dead_letters` does.
     """
 
-    include: tuple[re.Pattern[str], ...]
-    exclude: tuple[re.Pattern[str], ...] = ()
+    include: NamePatterns
+    exclude: NamePatterns = _NO_NAMES
     retries: Callable[[str], bool] = _none
     dead_letters: Callable[[str], bool] = _none
 
@@ -93,8 +92,11 @@ class TopicSelector:
 
         Args:
             system: further names that brokers made for themselves: those of clusters and brokers.
+
+        Raises:
+            ConfigError: a regular expression takes too long to match it.
         """
-        if is_group_topic(topic) and _any(self.exclude, topic):
+        if is_group_topic(topic) and self.exclude.match(topic):
             return False
         if topic.startswith(RETRY_PREFIX):
             return self._selects_retries(topic.removeprefix(RETRY_PREFIX))
@@ -111,11 +113,7 @@ class TopicSelector:
         return self.retries(of) or any(self.retries(of[:i]) and self._includes(of[i + 1 :]) for i in at)
 
     def _includes(self, topic: str) -> bool:
-        return _any(self.include, topic) and not _any(self.exclude, topic)
-
-
-def _any(patterns: tuple[re.Pattern[str], ...], topic: str) -> bool:
-    return any(pattern.fullmatch(topic) for pattern in patterns)
+        return self.include.match(topic) and not self.exclude.match(topic)
 
 
 def refused_name(name: str) -> str:

@@ -100,13 +100,35 @@ def _read_file(file: Path) -> dict[str, Any]:
             raise ConfigError(
                 f"config = {str(file)!r} begins with a byte order mark", hint="save it as UTF-8 without one"
             )
-        return tomllib.loads(text)
+        return _parse_toml(file, text)
     except OSError as error:
         raise ConfigError(
             f"config = {str(file)!r} cannot be read ({error.strerror})", hint="name a readable TOML file"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"config = {str(file)!r} is not valid TOML ({error})", hint="fix the file") from None
+
+
+def _parse_toml(file: Path, text: str) -> dict[str, Any]:
+    """TOML's integers have 64 bits, and `tomllib` lets longer ones pass."""
+    try:
+        values = tomllib.loads(text)
+        reason = "" if _integers_fit(values) else "it has an integer of more than 64 bits"
+    except RecursionError:
+        reason = "it is nested too deep"
+    except ValueError as error:
+        reason = str(error)
+    if reason:
+        raise ConfigError(f"config = {str(file)!r} is not valid TOML ({reason})", hint="fix the file")
+    return values
+
+
+def _integers_fit(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_integers_fit, value.values()))
+    if isinstance(value, list):
+        return all(map(_integers_fit, value))
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
 def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:

@@ -47,7 +47,8 @@ class Settings(RouteSettings, BaseSettings):
         " `replicator secret FILE` makes one; `sync` with acl needs it",
     )
     worker_group_accept_unsigned: bool = Field(
-        False, description="also believe what is not signed, while workers get the secret one after the other"
+        False,
+        description="also accept unsigned control messages and unsealed copies while the secret is rolled out",
     )
     worker_id: str | None = Field(
         None, description="name of this worker (default: generated once, kept in store_path)"
@@ -114,7 +115,7 @@ class Settings(RouteSettings, BaseSettings):
     metrics_per_queue: bool = Field(
         False, description="also export lag, position and copied messages of each queue in /metrics"
     )
-    log_level: Level = Field("info", description="least severity logged")
+    log_level: Level = Field("info", description="minimum severity to log")
 
     @property
     def wants_spark(self) -> bool:
@@ -144,6 +145,13 @@ class Settings(RouteSettings, BaseSettings):
         if value is not None and not valid_id(value):
             raise ValueError("a name has up to 100 letters, digits and _ . : @ -")
         return value
+
+    @model_validator(mode="after")
+    def _can_be_paths(self) -> Settings:
+        for name, path in _paths(self):
+            if "\0" in str(path):
+                raise ValueError(f"{name} = {str(path)!r} has a NUL character, which no path can have")
+        return self
 
     @model_validator(mode="after")
     def _group(self) -> Settings:

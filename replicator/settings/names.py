@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
 from replicator.settings.clusters import comma_list
+from replicator.settings.name_patterns import name_patterns
 
 __all__ = ["Names", "Patterns"]
 
 
 def _compiled(patterns: list[str]) -> list[str]:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"{pattern!r} is an invalid regular expression ({error})") from None
+    name_patterns(tuple(patterns))
     return patterns
 
 

@@ -9,7 +9,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from replicator.errors import ConfigError
 from replicator.settings.clusters import comma_list
+from replicator.settings.name_patterns import is_name, name_patterns
 from replicator.settings.names import Names, Patterns
 from replicator.settings.sizes import Size
 
@@ -20,8 +22,9 @@ Seconds = Annotated[float, Field(le=365 * 86400, allow_inf_nan=False)]
 #: Messages; greater ones fit into no counter of a broker.
 _MOST: Final = 2**53
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: Topics, and exclusions, that are compared with each other before a start.
+_COMPARED: Final = 100
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
-_NAME = re.compile(r"[%a-zA-Z0-9_-]+")
 
 
 def _kinds(value: object) -> object:
@@ -52,6 +55,13 @@ def milliseconds(moment: str | datetime) -> int:
     found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     # Exactly: a float of so many milliseconds may be one too few.
     return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _matches(out: str, wanted: str) -> bool:
+    try:
+        return name_patterns((out,)).match(wanted)
+    except ConfigError as error:
+        raise ValueError(error.message) from None
 
 
 class RouteSettings(BaseModel):
@@ -129,8 +139,7 @@ class RouteSettings(BaseModel):
         10_000_000,
         ge=1,
         le=_MOST,
-        description="how many messages a worker's new queues must lag behind together for Spark to copy them by"
-        " default",
+        description="total lag, in messages, of a worker's new queues from which Spark copies them by default",
     )
 
     sync: SyncKinds = Field(
@@ -230,10 +239,9 @@ class RouteSettings(BaseModel):
             raise ValueError("backfill and transforms are both set, but Spark's tasks copy messages as they are")
         if self.tags and self.sql:
             raise ValueError("tags and sql are both set, but a broker filters by one of them: keep one")
-        for wanted in self.topics:
-            for out in self.exclude_topics:
-                of_one = _NAME.fullmatch(wanted) and re.fullmatch(out, wanted)
-                if wanted == out or of_one or out in (".*", ".+"):
+        for wanted in self.topics[:_COMPARED]:
+            for out in self.exclude_topics[:_COMPARED]:
+                if wanted == out or out in (".*", ".+") or (is_name(wanted) and _matches(out, wanted)):
                     raise ValueError(
                         f"topics has {wanted!r}, and exclude_topics {out!r}: none of it would be copied"
                     )

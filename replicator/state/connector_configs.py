@@ -196,11 +196,11 @@ class Connectors:
                 value.get("failed_over", 0),
                 value.get("made", 0),
             )
-        except (ConfigError, KeyError, ValueError, TypeError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever others have written, it must not end this worker
             log.error(
                 "connector configuration is not understood by this worker; the connector does not run here",
                 connector=name,
-                reason=str(error),
+                reason=str(error) or repr(error),
             )
             return None
 

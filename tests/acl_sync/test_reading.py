@@ -144,7 +144,7 @@ def test_which_accounts() -> None:
     """Names or regular expressions, of the whole name."""
     options = AclOptions(include=("team-.*",), exclude=("team-x",), own=frozenset({"team-us"}))
     assert [name for name in ("team-a", "team-x", "team-us", "a-team-a") if options.wants(name)] == ["team-a"]
-    with pytest.raises(ConfigError, match="include = '\\['"):
+    with pytest.raises(ConfigError, match="include: '\\['"):
         AclOptions(include=("[",))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from replicator.client.cluster import Cluster as Client
 from replicator.client.topics import READABLE, TopicConfig
@@ -199,3 +200,20 @@ async def test_what_nobody_waits_for_is_not_news(monkeypatch: pytest.MonkeyPatch
     async with Rounds(a=broker, b=LogBroker(b"y")) as here:
         await until(lambda: len(here.said) == 2)
         assert here.told == [(1, True)]
+
+
+async def test_who_hears_that_all_was_read_ends_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug there is logged, and what comes later is read."""
+    patch_client(monkeypatch)
+    broker = LogBroker(b"x")
+    here = Rounds(a=broker)
+
+    def fail() -> None:
+        broker.bodies = (b"x", b"y")
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(here.log, "_on_caught_up", fail)
+    with capture_logs() as logs:
+        async with here:
+            await until(lambda: here.said == [b"x", b"y"])
+    assert [each["reason"] for each in logs if each["log_level"] == "error"] == ["ZeroDivisionError()"]

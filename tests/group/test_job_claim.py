@@ -190,4 +190,5 @@ def _run_until_it_ends(claim: JobClaim) -> None:
 def test_what_no_job_starts_with_copies_nothing() -> None:
     """Somebody else wrote it: it must end neither the reader of the log nor the job."""
     assert topics_of({"topics": ["or.*"], "exclude_topics": ["orx"]}, ["orders", "orx", "other"]) == ["orders"]
-    assert topics_of({"topics": ["("]}, ["orders"]) == []
+    for pattern in ("(", "a{99999999999999999999}", "(" * 3000 + ")" * 3000, "(a|a)+[.]"):
+        assert topics_of({"topics": [pattern]}, ["a" * 100]) == []

@@ -82,9 +82,9 @@ def test_patterns_match_whole_names() -> None:
 @given(LEGAL.filter(lambda name: "|" not in name), LEGAL)
 def test_a_plain_name_selects_itself_only(name: str, other: str) -> None:
     """Letters, digits, %, _ and - have no second meaning."""
-    (pattern,) = compile_patterns("topics", [name])
-    assert pattern.fullmatch(name)
-    assert bool(pattern.fullmatch(other)) == (name == other)
+    patterns = compile_patterns("topics", [name])
+    assert patterns.match(name)
+    assert patterns.match(other) == (name == other)
 
 
 def test_a_bar_means_either_or_and_can_be_escaped() -> None:
@@ -104,7 +104,7 @@ def test_percent_signs_are_themselves() -> None:
 
 def test_a_broken_expression_names_field_value_and_way_out() -> None:
     """Not a traceback."""
-    with pytest.raises(ConfigError, match=r"topics has '\(x'.*invalid regular expression") as caught:
+    with pytest.raises(ConfigError, match=r"topics: '\(x' is an invalid regular expression") as caught:
         compile_patterns("topics", ["ok", "(x"])
     assert caught.value.hint
 

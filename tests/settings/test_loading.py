@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +60,25 @@ def test_what_nobody_has_given_is_as_the_caller_says(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("REPLICATOR_SOURCE__ID", "west")
     settings = load({"target": "t:1"}, file=None, defaults={"source": {"namesrv": "s:1", "id": "east"}})
     assert (settings.source.namesrv, settings.source.id) == (["s:1"], "west")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"rate_messages = {'9' * 5000}", "not valid TOML"),
+        (f"rate_messages = 0x{'f' * 5000}", "an integer of more than 64 bits"),
+        (f"[source]\nnamesrv = [0x{'f' * 17}]", "an integer of more than 64 bits"),
+        (f"topics = {'[' * 3000}{']' * 3000}", "not valid TOML"),
+        ("topics = 'a{99999999999999999999}'", "counts of repeats"),
+        ("acl.accounts = 'a{99999999999999999999}'", "counts of repeats"),
+        ("rest.token_file = '\\u0000'".replace("'", '"'), "rest.token_file"),
+        ('[acl]\nsource_dir = "\\u0000"', "acl.source_dir"),
+        ('[source]\nnamesrv = "a:1"\naccess_key = "a"\nsecret_key_file = "\\u0000"', "source.secret_key_file"),
+    ],
+)
+def test_a_file_that_nothing_takes_is_refused_in_words(text: str, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=reason) as caught:
+        load({"source": {"namesrv": "a:1"}, "target": {"namesrv": "b:1"}}, file=file)
+    assert len(str(caught.value)) < 1000

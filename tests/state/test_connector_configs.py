@@ -299,3 +299,19 @@ def test_file_connectors_are_off_unless_the_worker_has_a_directory_for_them(stor
             limited.create("sink", config(path))
     limited.create("sink", config(files / "deep" / "a"))
     assert Connectors(store).all() == {}, "a record does not switch them on"
+
+
+@pytest.mark.parametrize("pattern", ["a{99999999999999999999}", "(" * 3000 + ")" * 3000, "("])
+@pytest.mark.parametrize("field", ["topics", "exclude_topics", "sync_groups", "exclude_groups"])
+def test_a_record_with_a_pattern_that_nothing_compiles_ends_no_worker(
+    connectors: Connectors, store: Store, field: str, pattern: str
+) -> None:
+    """Neither when it is read nor at the next start; the others run on."""
+    connectors.bring("route", RouteSettings(topics="a"))
+    value = {"config": {"topics": ["b"], field: [pattern]}, "state": "RUNNING", "origin": "rest", "epoch": 0}
+    assert store.merge(Record(Kind.CONNECTOR, "evil", Version(1, "evil"), value))
+    with capture_logs() as logs:
+        assert [*connectors.all()] == ["route"]
+    assert "not understood" in logs[0]["event"]
+    assert len(logs[0]["reason"]) < 300
+    assert [*Connectors(store, LIMITS).all()] == ["route"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +10,7 @@ from replicator.client.topics import TopicConfig
 from replicator.errors import ConfigError
 from replicator.ranges.access import Access
 from replicator.routing.message_queue import MessageQueue
-from replicator.routing.selector import TopicSelector
+from replicator.routing.selector import TopicSelector, compile_patterns
 from replicator.spark.source import schema
 from replicator.spark.source.given_options import EARLIEST, LATEST, Bound, GivenOptions
 
@@ -102,10 +101,7 @@ class ReadOptions:
         named = tuple(assigned or (name.strip() for name in (topics or "").split(",") if name.strip()))
         if topics is not None and not named:
             raise ConfigError(f"topic = {topics!r}", hint="give names separated by commas")
-        try:
-            patterns = () if pattern is None else (re.compile(pattern),)
-        except re.error as error:
-            raise ConfigError(f"topicsPattern = {pattern!r} ({error})", hint="give a regular expression") from None
+        patterns = compile_patterns("topicsPattern", () if pattern is None else (pattern,))
         provenance, least = given.yes("provenance", default=False), given.whole("minPartitions", 1)
         if provenance and least is not None:
             raise ConfigError(
