@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from http import HTTPStatus
+from pathlib import Path
 from typing import Final
 
 from replicator.client.topics import read_topics, write_topic
@@ -33,6 +35,8 @@ __all__ = ["Nemesis"]
 _OLDER: Final = 4.0
 #: Bytes of the largest file, where a commit log has no room: half of one.
 _NO_COMMIT_LOG: Final = 2**19
+#: Hundredths of a second within which the runtime of a process that was started begins.
+_BEGINS: Final = 1000
 #: Bytes a second of a narrow link, least and most.
 _NARROW: Final = (20_000, 200_000)
 
@@ -123,7 +127,9 @@ class Nemesis:
     @asynccontextmanager
     async def _disk_full(self, fault: Fault) -> AsyncIterator[None]:
         """No file of a worker takes a byte, its log neither."""
-        with _files_up_to(0, (await self._worker(fault)).pid):
+        pid = (await self._worker(fault)).pid
+        await _has_begun(pid)
+        with _files_up_to(0, pid):
             yield
 
     @asynccontextmanager
@@ -302,6 +308,22 @@ def _changes(settings: Mapping[str, object]) -> Callable[[Worker], int]:
         return worker.ask("PUT", "/connectors/route", {**now, **settings})[0]
 
     return request
+
+
+async def _has_begun(pid: int) -> None:
+    """Waits until a process that was just started survives a full disk, or has ended."""
+    for _ in range(_BEGINS):
+        if _ignores_full_disks(pid):
+            return
+        await asyncio.sleep(0.01)
+
+
+def _ignores_full_disks(pid: int) -> bool:
+    """Whether a process ignores or handles SIGXFSZ, as Python and Java do; so is one that has ended."""
+    with contextlib.suppress(OSError):  # it has ended
+        masks = re.findall(r"^Sig(?:Ign|Cgt):\t([0-9a-f]+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+        return any(int(mask, 16) >> (signal.SIGXFSZ - 1) & 1 for mask in masks)
+    return True
 
 
 @contextlib.contextmanager
