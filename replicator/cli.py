@@ -17,13 +17,16 @@ from replicator.exit_codes import ExitCode
 from replicator.lean_import import lean_import
 from replicator.operate.options import ConfigFile, flag_of, with_settings
 from replicator.settings import leaves, load
-from replicator.settings.shown import without_user_info
+from replicator.settings.mistakes import way_out
+from replicator.settings.shown import shown, without_user_info
 
 __all__ = ["app", "main"]
 
 
 #: What the user typed wrong: typer names only this one of its kinds.
 _Misuse: Final[type[typer.BadParameter]] = typer.BadParameter.__bases__[0]
+#: That of a group without a command, by its name; its message is the group's help.
+_HELP: Final = "NoArgsIsHelpError"
 
 
 class _Commands(DeferredGroup):
@@ -41,7 +44,7 @@ class _Commands(DeferredGroup):
             "replicator.operate.backfill", "app", "Copy what the source has now, by Spark."
         ),
         "brokers": DeferredCommand(
-            "replicator.operate.brokers", "brokers", "List brokers, and give up those that are gone for good."
+            "replicator.operate.brokers", "brokers", "List brokers, and forget permanently removed ones."
         ),
         "cluster": DeferredCommand("replicator.operate.commands", "cluster", "List the workers of the group."),
         "completion": DeferredCommand(
@@ -97,7 +100,7 @@ class _Commands(DeferredGroup):
         "top": DeferredCommand(
             "replicator.operate.commands",
             "top",
-            "Show the group live, until Ctrl-C; as JSON, and where no terminal is, once.",
+            "Show the group live until Ctrl-C; once with -o json or when piped.",
         ),
         "verify": DeferredCommand("replicator.operate.verify", "app", "Compare source and target, by Spark."),
         "version": DeferredCommand(
@@ -191,9 +194,10 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except _Misuse as error:
-        if not error.format_message():  # a group without a command, which has shown its help
-            sys.exit(error.exit_code)
-        _tell(error.format_message())
+        if type(error).__name__ == _HELP:
+            print(error.format_message(), file=sys.stderr)
+        elif error.format_message():  # typer before 0.26 has shown the help already
+            _tell(_of_misuse(error))
         sys.exit(error.exit_code)
     except ModuleNotFoundError as error:
         if (extra := extra_of(error)) is None:
@@ -203,7 +207,17 @@ def main() -> None:
     except ReplicatorError as error:
         for line in _lines(error):
             _tell(line)
-        sys.exit(ExitCode.BAD_CONFIG if isinstance(error, ConfigError) else ExitCode.UNUSABLE)
+        sys.exit(error.exit_code)
+
+
+def _of_misuse(error: Any) -> str:
+    """What is wrong with an option or argument; where its value is, with what to give instead."""
+    parameter, problems = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
+    if parameter is None or problems is None:
+        return str(error.format_message())
+    problem = problems()[0]
+    name = next((name for name in parameter.opts if name.startswith("--")), parameter.metavar)
+    return f"{name}{shown(problem['input'])}: {way_out(problem)}"
 
 
 def _tell(line: str) -> None:

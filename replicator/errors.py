@@ -1,11 +1,16 @@
 """What can go wrong, as types: who is at fault, and what the operator can do about it.
 
-All are a `ReplicatorError`. `ConfigError` is the user's input (exit code 78), `StartupError` the surroundings
-before anything was written (exit code 3), `ProtocolError` a peer's bytes. `ClientError` is talking to a cluster:
-`Unreachable`, `RequestTimeout` (outcome unknown), `BrokerRefused`. `SandboxError` is this machine's clusters.
+All are a `ReplicatorError`. `ConfigError` is the user's input, `StartupError` the surroundings before anything was
+written, `ProtocolError` a peer's bytes. `ClientError` is talking to a cluster: `Unreachable`, `RequestTimeout`
+(outcome unknown), `BrokerRefused`. `SandboxError` is this machine's clusters.
 """
 
 from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+from replicator.exit_codes import ExitCode
 
 __all__ = [
     "BrokerRefused",
@@ -20,11 +25,14 @@ __all__ = [
     "StartupError",
     "Unreachable",
     "is_absence",
+    "named",
 ]
 
 
 class ReplicatorError(Exception):
-    """Base of all errors raised on purpose. `hint` is the way out, for a person."""
+    """Base of all errors raised on purpose. `hint` is the way out, for a person; `exit_code` that of a command."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.UNUSABLE
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -37,6 +45,8 @@ class ReplicatorError(Exception):
 
 class ConfigError(ReplicatorError):
     """A setting cannot be used. Names the field, the value and the way out."""
+
+    exit_code = ExitCode.BAD_CONFIG
 
 
 class StartupError(ReplicatorError):
@@ -72,10 +82,12 @@ class WrongBroker(Unreachable):
 
 
 class NothingShown(Unreachable):
-    """A broker says that a queue goes on, and gives nothing of it: waiting may help, as if it were away."""
+    """A broker says that a queue goes on, and returns no messages of it: waiting may help, as if it were away."""
 
     def __init__(self, address: str, queue: str, offset: int, end: int) -> None:
-        super().__init__(address, f"it gives nothing of {queue} at offset {offset}, though that ends at {end}")
+        super().__init__(
+            address, f"it returns no messages of {queue} at offset {offset}, though the queue ends at {end}"
+        )
 
 
 class WrongEnds(Unreachable):
@@ -85,7 +97,7 @@ class WrongEnds(Unreachable):
         super().__init__(
             address,
             f"it says that the queue begins at {begin} and ends at {end}",
-            hint="if it goes on saying so, restart that broker: it then finds where the queue begins",
+            hint="if this persists, restart that broker: it then finds where the queue begins",
         )
 
 
@@ -93,7 +105,7 @@ class RequestTimeout(ClientError):
     """No answer within `seconds`; whether the request was carried out is unknown."""
 
     def __init__(self, address: str, code: int, seconds: float) -> None:
-        super().__init__(f"{address} did not answer request {code} within {seconds:g} s")
+        super().__init__(f"{address} did not answer {named(code, 'request')} within {seconds:g} s")
         self.address = address
         self.code = code
         self.seconds = seconds
@@ -104,7 +116,8 @@ class BrokerRefused(ClientError):
 
     def __init__(self, address: str, request: int, code: int, remark: str, *, hint: str = "") -> None:
         super().__init__(
-            f"{address} refused request {request} with code {code}: {remark or 'no remark'}", hint=hint
+            f"{address} refused {named(request, 'request')} with {named(code, 'code')}: {remark or 'no remark'}",
+            hint=hint,
         )
         self.address = address
         self.request = request
@@ -114,6 +127,11 @@ class BrokerRefused(ClientError):
 
 class SandboxError(ReplicatorError):
     """A sandbox cluster could not be fetched, started or ended."""
+
+
+def named(code: int, kind: str) -> str:
+    """A code and the name that it has as a member of an enumeration; `kind` and the number of any other."""
+    return f"{code.name} ({code:d})" if isinstance(code, IntEnum) else f"{kind} {code}"
 
 
 def is_absence(error: ReplicatorError) -> bool:

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
-__all__ = ["ExitCode"]
+__all__ = ["MEANINGS", "ExitCode"]
 
 
 class ExitCode(IntEnum):
     """A second SIGINT or SIGTERM ends a worker with 128 + its number beside these."""
 
-    #: Done; a worker: drained after SIGTERM or SIGINT, or asked to stop before it had started.
     OK = 0
-    #: A bug.
     BUG = 1
-    #: Unknown flag or command (as click and getopt have it).
+    #: As click and getopt have it.
     USAGE = 2
-    #: A cluster, a worker, a port or a directory cannot be used; nothing was written to either cluster.
     UNUSABLE = 3
-    #: A worker was asked to stop, and could not send all that it had pulled within `drain_timeout`.
     NOT_DRAINED = 4
-    #: The command ran, and what it reports is not as it should be, not complete, or not known.
     NOT_AS_EXPECTED = 5
-    #: A setting or an argument is wrong (sysexits' EX_CONFIG).
+    REFUSED = 6
+    #: EX_CONFIG of sysexits.h.
     BAD_CONFIG = 78
+
+
+#: As the documents have them.
+MEANINGS: Final = {
+    ExitCode.OK: "done; a worker: drained after SIGTERM or SIGINT, or asked to stop before it had started",
+    ExitCode.BUG: "a bug, please report it",
+    ExitCode.USAGE: "unknown flag or command, or a value that is not of the flag's kind",
+    ExitCode.UNUSABLE: "a cluster, a worker, a port or the store path cannot be used; a worker that could not start"
+    " has written nothing to either cluster, and a job continues when it is run again",
+    ExitCode.NOT_DRAINED: "it was asked to stop, and not all that was pulled could be sent within `drain_timeout`;"
+    " the next owner copies it",
+    ExitCode.NOT_AS_EXPECTED: "the command ran, and what it reports is not as it should be, not complete or not"
+    " known: differences, not ready, queues that failed, brokers that did not answer",
+    ExitCode.REFUSED: "a worker refused the request, or has not answered it in time and may still be at work on"
+    " it: the message says which",
+    ExitCode.BAD_CONFIG: "a setting, an argument or a file that it names cannot be used; every mistake is named,"
+    " one a line",
+}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
+from replicator.exit_codes import MEANINGS
 from replicator.operate.options import flag_of, has_flag
-from replicator.settings import ENV_PREFIX, SECTIONS, is_size, section_of, setting_fields, size_text
+from replicator.settings import ENV_PREFIX, SECTIONS, section_of, setting_fields
+from replicator.settings.defaults import default_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "CONFIG.md"
 
@@ -48,20 +49,22 @@ comma, `%26` for `&`, `%2B` for `+`, `%25` for `%`. No secrets belong there: all
 
 | code | meaning |
 |---|---|
-| 0 | done; a worker: drained after SIGTERM or SIGINT, or asked to stop before it had started |
-| 1 | a bug, please report it |
-| 2 | unknown flag or command |
-| 3 | a cluster, a worker, a port or the store path cannot be used; nothing was written to either cluster |
-| 4 | it was asked to stop, and not all that was pulled could be sent within `drain_timeout`; the next owner copies it |
-| 5 | the command ran, and what it reports is not as it should be, not complete or not known: differences, not ready, queues that failed, brokers that did not answer |
-| 78 | a setting is wrong; every mistake is named, one a line |
+{codes}
 | 130, 143 | a second SIGINT or SIGTERM ended it before all was drained, or the first came while the program was loading |
 """
 
 
 def page() -> str:
     """The whole page."""
-    return _HEAD + "".join(_TABLE.format(section=section) + _rows(section) for section in SECTIONS) + _TAIL
+    return (
+        _HEAD
+        + "".join(_TABLE.format(section=section) + _rows(section) for section in SECTIONS)
+        + _TAIL.replace("{codes}", _codes())
+    )
+
+
+def _codes() -> str:
+    return "\n".join(f"| {code:d} | {meaning} |" for code, meaning in MEANINGS.items())
 
 
 def _rows(section: str) -> str:
@@ -70,12 +73,9 @@ def _rows(section: str) -> str:
 
 def _row(name: str, field: FieldInfo) -> str:
     flag = f"`{flag_of(name)}`" if has_flag(name) else "none"
-    default = "" if field.default is PydanticUndefined or field.default is None else field.default
-    shown = ",".join(default) if isinstance(default, list) else str(default)
-    if is_size(field):
-        shown = size_text(field.default)
+    default = default_text(field)
     variable = ENV_PREFIX + name.replace(".", "__").upper()
-    shown = f"`{shown}`" if shown else ""
+    shown = f"`{default}`" if default else ""
     return f"| {flag} | `{name}` | `{variable}` | {shown} | {field.description} |\n"
 
 

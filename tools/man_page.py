@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from replicator import __version__
 from replicator.cli import app
-from replicator.exit_codes import ExitCode
+from replicator.exit_codes import MEANINGS
 from replicator.operate.options import flag_of, has_flag
 from replicator.settings import ENV_PREFIX, SECTIONS, section_of, setting_fields
 
@@ -20,15 +20,6 @@ PAGE = Path(__file__).parent.parent / "docs" / "man" / "replicator.1"
 #: Flags that are settings, and those of every command or of the shell: described once, or nowhere.
 _SETTINGS: Final = frozenset(flag_of(name) for name, _ in setting_fields())
 _COMMON: Final = frozenset({"--help", "--install-completion", "--show-completion"})
-_CODES: Final = {
-    ExitCode.OK: "Done; a worker: drained after SIGTERM or SIGINT.",
-    ExitCode.BUG: "A bug.",
-    ExitCode.USAGE: "Unknown flag or command.",
-    ExitCode.UNUSABLE: "A cluster, a worker, a port or the store path cannot be used.",
-    ExitCode.NOT_DRAINED: "Not all that was pulled could be sent within the drain timeout.",
-    ExitCode.NOT_AS_EXPECTED: "What the command reports is not as it should be, not complete or not known.",
-    ExitCode.BAD_CONFIG: "A setting or an argument is wrong.",
-}
 
 
 def page() -> str:
@@ -96,8 +87,8 @@ def _settings() -> Iterator[str]:
 
 def _tail() -> Iterator[str]:
     yield ".SH EXIT STATUS"
-    for code, meaning in _CODES.items():
-        yield from _item(str(int(code)), meaning)
+    for code, meaning in MEANINGS.items():
+        yield from _item(f"{code:d}", meaning.replace("`", ""))
     yield ".SH SEE ALSO"
     yield "The documentation of the project: README.md, docs/FIRST_STEPS.md, docs/CONFIG.md, docs/CLI.md, docs/RUNBOOK.md."
 

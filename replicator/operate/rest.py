@@ -13,7 +13,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import typer
 
-from replicator.errors import ConfigError, ReplicatorError
+from replicator.errors import ConfigError, ReplicatorError, StartupError
+from replicator.exit_codes import ExitCode
 from replicator.settings.rest import refuse_unfit_token
 from replicator.settings.secret_file import read_secret
 from replicator.settings.shown import quoted
@@ -21,7 +22,9 @@ from replicator.settings.shown import quoted
 __all__ = ["HERE", "NotFound", "Refused", "Rest", "Url", "path"]
 
 #: `--url`, and the default address of a worker on this machine.
-Url = Annotated[str, typer.Option("--url", envvar="REPLICATOR_URL", help="REST of any worker of the group.")]
+Url = Annotated[
+    str, typer.Option("--url", envvar="REPLICATOR_URL", help="REST address of any worker of the group.")
+]
 HERE: Final = "http://127.0.0.1:8082"
 
 _TIMEOUT: Final = 15.0
@@ -31,7 +34,9 @@ _PATIENCE: Final = 15.0
 
 
 class Refused(ReplicatorError):
-    """The worker did not carry out the request."""
+    """The worker did not carry out the request, or has not answered it in time."""
+
+    exit_code = ExitCode.REFUSED
 
 
 class NotFound(Refused):
@@ -109,6 +114,7 @@ class Rest:
 
         Raises:
             Refused: the request failed; the error has the reason and a hint.
+            StartupError: no worker answers there.
         """
         deadline = time.monotonic() + _PATIENCE
         while True:
@@ -138,11 +144,11 @@ class Rest:
             if connected and isinstance(error, TimeoutError):
                 raise Refused(
                     f"{self.url} has not answered {method} {where} within {self._timeout:g} s",
-                    hint="it may still be at it: look at its log before you ask again",
+                    hint="the request may still be running: check the worker's log before you retry",
                 ) from None
-            raise Refused(
-                f"no replicator answers at {self.url} ({error})",
-                hint="say where one runs with --url or REPLICATOR_URL; it tells its address when it starts",
+            raise StartupError(
+                f"no worker answers at {self.url} ({error})",
+                hint="give a worker's address with --url or REPLICATOR_URL; a worker logs it at startup",
             ) from None
         finally:
             connection.close()

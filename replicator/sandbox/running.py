@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 
-from replicator.errors import ConfigError, ReplicatorError
+from replicator.errors import ReplicatorError
 from replicator.exit_codes import ExitCode
 
 __all__ = ["run", "telling"]
@@ -31,7 +31,7 @@ def run(command: Callable[[], Coroutine[None, None, int]], *, interrupted: int =
         code = asyncio.run(command())
     except ReplicatorError as error:
         Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False, highlight=False)
-        code = ExitCode.BAD_CONFIG if isinstance(error, ConfigError) else ExitCode.UNUSABLE
+        code = error.exit_code
     except KeyboardInterrupt:
         code = interrupted
     except OSError as error:  # a full disk, a directory without permission

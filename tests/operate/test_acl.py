@@ -93,6 +93,8 @@ def test_the_first_run_asks_on_a_terminal_only(
     ended = CliRunner().invoke(app, given, input=reply)
     assert (ended.exit_code, runs) == (code, [False, True] if applied else [False])
     assert ("Apply this plan?" in ended.stdout) is terminal
+    assert ("give --yes" in ended.stderr) is not terminal, "who was asked has said no"
+    assert ("Nothing was changed" in ended.stderr) is not applied
     assert "create" in ended.stdout
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console, RenderableType
@@ -73,7 +76,7 @@ def test_top_goes_on_while_no_worker_answers(monkeypatch: pytest.MonkeyPatch) ->
 
     def get(where: str) -> dict[str, Any]:
         if where == "/getClusterInfo" and not answers.pop(0):
-            raise Refused("no replicator answers")
+            raise Refused("no worker answers")
         return {"source": "east", "target": "west", "workers": []} if where == "/getClusterInfo" else {}
 
     def sleep(_: float) -> None:
@@ -92,11 +95,93 @@ def test_top_goes_on_while_no_worker_answers(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(commands, "Live", lambda *_, **__: nullcontext(SimpleNamespace(update=update)))
     monkeypatch.setattr("time.sleep", sleep)
     commands.top()
-    assert ["no replicator answers" in each for each in shown] == [True, False]
+    assert ["no worker answers" in each for each in shown] == [True, False]
     assert all("east to west" in each for each in shown)
     answers[:] = [False]
     with pytest.raises(Refused):
         commands.top()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--once"]])
+def test_top_shows_all_of_it_in_a_pipe(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each topic in a line, none left out."""
+    counts = ("lag_messages", "copied", "gap_messages", "target_lost", "skipped", "duplicates", "foreign")
+    zero = dict.fromkeys((*counts, "stalled", "audit_differences", "severity", "lag_seconds"), 0)
+    topics = [zero | {"topic": f"{'orders-' * 12}{number}", "state": "RUNNING"} for number in range(40)]
+    held = {"route": {"status": {"connector": {"state": "RUNNING"}, "topics": topics}}}
+    cluster = {"source": "east", "target": "west", "workers": []}
+    answers = {"/getClusterInfo": cluster, "/connectors/list": held}
+    monkeypatch.setattr(commands, "Rest", lambda _: SimpleNamespace(get=answers.__getitem__))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    lines = CliRunner().invoke(app, ["top", *arguments]).stdout.splitlines()
+    assert {line.split()[0] for line in lines[-40:]} == {topic["topic"] for topic in topics}
+
+
+def test_an_offset_is_shown_as_it_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also at a terminal, where other numbers have commas: it is there to be copied."""
+    shown: list[str] = []
+
+    def print_there(_found: object, _output: object, drawn: RenderableType) -> None:
+        with (console := Console(width=80)).capture() as captured:
+            console.print(drawn)
+        shown.append(captured.get())
+
+    place = {"topic": "orders", "broker": "east-a", "queue": 3, "offset": 4702}
+    get = Mock(side_effect=[place, [{"source": place, "target": place}]])
+    monkeypatch.setattr(commands, "Rest", lambda _: SimpleNamespace(get=get))
+    monkeypatch.setattr(commands, "show", print_there)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    commands.where("orders", "east-a", 3, 4702)
+    commands.where("orders", key="42")
+    assert [each.count("4702") for each in shown] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (["a"], "'a' is not name=value: for example topics=orders,pay-.*"),
+        (["a", "x=1", "b"], "'a', 'b' are not name=value: for example topics=orders,pay-.*"),
+        (["@none.json"], "'none.json' cannot be read (No such file or directory): name a readable file"),
+        (
+            ["@broken.json"],
+            "'broken.json' is not valid JSON (Expecting value: line 1 column 1 (char 0)): fix the file",
+        ),
+        (["@list.json"], """'list.json' does not hold a JSON object: write {"topics": "orders"}"""),
+    ],
+)
+def test_a_configuration_that_cannot_be_used(
+    config: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wrong with it, and what to do; no worker is asked."""
+    monkeypatch.chdir(tmp_path)
+    Path("broken.json").write_text("topics")
+    Path("list.json").write_text("[]")
+    monkeypatch.setattr(commands, "Rest", lambda _: None)
+    with pytest.raises(ConfigError) as caught:
+        commands.create("route", config)
+    assert str(caught.value) == said
+
+
+def test_why_a_task_failed_is_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of its trace, which is the cause; JSON has all of it."""
+    trace = "Traceback (most recent call last):\n  File …\nreplicator.errors.StartupError: the topic is compacted\n"
+    found = [
+        {"id": "orders", "worker_id": "w1", "state": "FAILED", "trace": trace},
+        {"id": "payments", "worker_id": "w2", "state": "RUNNING"},
+    ]
+    monkeypatch.setattr(commands, "Rest", lambda _: SimpleNamespace(get=lambda _: found))
+    shown = CliRunner().invoke(app, ["connectors", "tasks", "route"]).stdout.splitlines()
+    assert shown[0].split() == ["task", "worker", "state", "cause"]
+    assert shown[1].split(maxsplit=3) == ["orders", "w1", "FAILED", trace.splitlines()[-1]]
+    assert shown[2].split() == ["payments", "w2", "RUNNING"]
+
+
+@pytest.mark.parametrize(("tasks", "said"), [(1, "1 task"), (2, "2 tasks"), (0, "0 tasks")])
+def test_how_many_tasks_a_connector_has(tasks: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"connector": {"state": "RUNNING"}, "tasks": [{}] * tasks, "topics": [], "problems": {}}
+    monkeypatch.setattr(commands, "Rest", lambda _: SimpleNamespace(get=lambda _: found))
+    shown = CliRunner().invoke(app, ["connectors", "status", "route"]).stdout.splitlines()
+    assert shown[0] == f"connector route is RUNNING, with {said}"
 
 
 @pytest.mark.parametrize("topics", ["", " ", ","])

@@ -52,4 +52,4 @@ def test_other_shells(shell: str, sign: str) -> None:
 def test_an_unknown_shell() -> None:
     ended = subprocess.run([BIN / "replicator", "completion", "tcsh"], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
-    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in ended.stderr
+    assert "SHELL = 'tcsh': give bash, zsh or fish" in ended.stderr

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from replicator.errors import ConfigError
+from replicator.errors import ConfigError, StartupError
+from replicator.exit_codes import ExitCode
 from replicator.operate.rest import HERE, Refused, Rest
 from tests.client.peer import unused_port
 
 
 def test_nobody_is_there() -> None:
-    with pytest.raises(Refused, match="no replicator answers at"):
+    with pytest.raises(StartupError, match="no worker answers at") as refused:
         Rest(f"127.0.0.1:{unused_port()}").get("/status")
+    assert refused.value.exit_code is ExitCode.UNUSABLE
 
 
 def test_an_answer_that_takes_too_long() -> None:
@@ -24,7 +26,8 @@ def test_an_answer_that_takes_too_long() -> None:
         rest = Rest(f"127.0.0.1:{server.getsockname()[1]}", timeout=0.1)
         with pytest.raises(Refused, match="has not answered POST /failover within") as refused:
             rest.ask("POST", "/failover")
-    assert "may still be at it" in refused.value.hint
+    assert "may still be running" in refused.value.hint
+    assert refused.value.exit_code is ExitCode.REFUSED
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +60,7 @@ def test_a_token_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("scheme", ["", "http://", "ftp://", "http://u:p/"])
 def test_a_url_with_a_password(scheme: str) -> None:
     """It is neither sent nor shown."""
-    with pytest.raises((ConfigError, Refused)) as refused:
+    with pytest.raises((ConfigError, StartupError)) as refused:
         Rest(f"{scheme}u:topsecret@127.0.0.1:{unused_port()}").get("/status")
     assert "127.0.0.1" in str(refused.value)
     assert "topsecret" not in str(refused.value)

@@ -10,11 +10,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from replicator.cli import app
-from replicator.errors import ConfigError
+from replicator.errors import ConfigError, StartupError
 from replicator.exit_codes import ExitCode
 from replicator.metadata.action import Unasked
 from replicator.operate import sync as commands
-from replicator.operate.rest import Refused, Rest
+from replicator.operate.rest import Rest
 from replicator.operate.sync import _topics
 from tests.client.peer import unused_port
 
@@ -62,7 +62,7 @@ def test_a_wait_that_is_none(command: list[str], seconds: str) -> None:
 @pytest.mark.parametrize("seconds", ["0", "86400"])
 def test_a_wait_of_a_day(command: list[str], seconds: str) -> None:
     given = [*command, "--url", f"127.0.0.1:{unused_port()}", "--drain-seconds", seconds]
-    assert isinstance(CliRunner().invoke(app, given).exception, Refused)
+    assert isinstance(CliRunner().invoke(app, given).exception, StartupError)
 
 
 @pytest.mark.parametrize("command", [commands.plan, commands.apply])

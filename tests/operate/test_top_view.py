@@ -9,22 +9,22 @@ from rich.console import Console
 
 from replicator.operate.top_view import Look, TopView
 
-CLUSTER = {
-    "source": "east",
-    "target": "west",
-    "workers": [
-        {
-            "worker_id": "w1",
-            "address": "127.0.0.1:8082",
-            "version": "0.1.0",
-            "state": "online",
-            "tasks": 3,
-            "leader": True,
-            "takes_tasks": True,
-            "waiting_for": "",
-        }
-    ],
-}
+
+def worker(name: str, **values: Any) -> dict[str, Any]:
+    known = {
+        "worker_id": name,
+        "address": "127.0.0.1:8082",
+        "version": "0.1.0",
+        "state": "online",
+        "tasks": 3,
+        "leader": True,
+        "takes_tasks": True,
+        "waiting_for": "",
+    }
+    return {**known, **values}
+
+
+CLUSTER = {"source": "east", "target": "west", "workers": [worker("w1")]}
 
 
 def topic(name: str, **values: Any) -> dict[str, Any]:
@@ -36,13 +36,13 @@ def topic(name: str, **values: Any) -> dict[str, Any]:
     return {**known, **values}
 
 
-def look(at: float, *topics: dict[str, Any], connector: str = "route") -> Look:
+def look(at: float, *topics: dict[str, Any], connector: str = "route", **cluster: Any) -> Look:
     status = {"connector": {"state": "RUNNING"}, "topics": list(topics)}
-    return Look(at, CLUSTER, {connector: {"status": status}})
+    return Look(at, CLUSTER | cluster, {connector: {"status": status}})
 
 
-def drawn(view: TopView, seen: Look, *, width: int = 80, height: int = 24) -> list[str]:
-    console = Console(file=StringIO(), width=width, height=height)
+def drawn(view: TopView, seen: Look, *, width: int = 80, height: int | None = 24) -> list[str]:
+    console = Console(file=StringIO(), width=width, height=height or 24)
     console.print(view.draw(seen, clock="12:00:00", height=height))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue().splitlines()
@@ -74,10 +74,10 @@ def test_a_look_that_failed_leaves_the_last_one() -> None:
     view = TopView()
     last = drawn(view, look(0, *(topic(f"t{number}") for number in range(30))))
     console = Console(file=StringIO(), width=80, height=24)
-    console.print(view.draw_again("no replicator answers\nsay where one runs", clock="12:00:07", height=24))
+    console.print(view.draw_again("no worker answers\nsay where one runs", clock="12:00:07", height=24))
     assert isinstance(console.file, StringIO)
     again = console.file.getvalue().splitlines()
-    assert again[:3] == ["12:00:07 no replicator answers", "12:00:07 say where one runs", last[0]]
+    assert again[:3] == ["12:00:07 no worker answers", "12:00:07 say where one runs", last[0]]
     assert again[2].endswith("12:00:00")
     assert len(again) <= 24
     assert again[-1].endswith("topics that are no worse")
@@ -95,6 +95,40 @@ def test_a_screen_of_80_by_24_is_enough() -> None:
     assert lines[heads[0] + 1].split()[:2] == ["broken", "FAILED"]
     assert lines[heads[0] + 2].split()[2] == "99"
     assert lines[-1] == f"… and {100 - (len(lines) - heads[0] - 2)} topics that are no worse"
+
+
+def test_a_worker_is_one_line_however_long_its_names_are() -> None:
+    """The lines below have room then; whose id it is stays readable, and so does what is odd about it."""
+    ids = [f"rmq-replicator-{number}-3fa9c1d{number}" for number in range(4)]
+    workers = [
+        worker(ids[0], address="replicator-0.replicator.messaging.svc.cluster.local:8082"),
+        worker(ids[1], leader=False, address="10.20.130.140:8082"),
+        worker(ids[2], leader=False, takes_tasks=False, state="missing"),
+        worker(ids[3], leader=False, waiting_for="worker rmq-replicator-0-3fa9c1d0 and its backfill of all topics"),
+    ]
+    seen = look(0, *(topic(f"t{number}") for number in range(40)), workers=workers)
+    lines = drawn(TopView(), seen)
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    rows = {line.split()[0]: line.rstrip() for line in lines if line.startswith("rmq")}
+    assert list(rows) == ids
+    assert rows[ids[0]].endswith("leader")
+    assert "10.20.130.140:8082" in rows[ids[1]]
+    assert rows[ids[2]].endswith("takes no tasks")
+    assert "waits for" in rows[ids[3]]
+    assert lines[-1] == "… and 28 topics that are no worse"
+
+
+def test_without_a_screen_everything_is_there() -> None:
+    """Each topic in a line, with its whole name, and numbers as programs read them."""
+    names = [f"a-topic-with-quite-a-long-name-that-goes-on-and-on-{number:03}" for number in range(100)]
+    seen = look(0, *(topic(name, lag_messages=4702, copied=1000) for name in names))
+    lines = drawn(TopView(comma=""), seen, width=10_000, height=None)
+    assert [line.split()[0] for line in lines[-100:]] == names
+    assert all("4702" in line.split() for line in lines[-100:])
+    assert lines[1].startswith("copied 100000 · lag 470200")
+    assert max(map(len, lines)) < 300
+    assert "…" not in "".join(lines)
 
 
 def test_what_came_since_the_first_look_has_no_rate_yet() -> None:

@@ -20,4 +20,4 @@ def test_what_is_installed() -> None:
     assert found["pyspark"] == metadata.version("pyspark")
     assert isinstance(found["compiled"], bool)
     drawn = CliRunner().invoke(app, ["version"]).stdout
-    assert ["version", __version__] in [line.split() for line in drawn.splitlines()]
+    assert ["replicator", __version__] in [line.split() for line in drawn.splitlines()]

@@ -53,18 +53,18 @@ class Terminal:
                 process.kill()
                 process.wait()
 
-    def type(self, line: str, *, code: int = 0, **names: str) -> str:
-        """What the command prints; it must end with `code`. `names` are words that have a meaning here only."""
-        ended = self._run(line, names)
+    def type(self, line: str, *, code: int = 0) -> str:
+        """What the command prints; it must end with `code`."""
+        ended = self._run(line)
         assert ended.returncode == code, (line, ended.stdout, ended.stderr)
         return ended.stdout
 
-    def answer(self, line: str, reply: str, *, code: int = 0, **names: str) -> str:
-        """The same with a user in front of it, who types `reply` once it asks."""
+    def answer(self, line: str, reply: str) -> str:
+        """What the command prints with a user in front of it, who types `reply` once it asks; it must succeed."""
         ours, theirs = pty.openpty()
         try:
             with subprocess.Popen(
-                self._words(line, names),
+                self._words(line),
                 stdin=theirs,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -76,12 +76,12 @@ class Terminal:
         finally:
             os.close(ours)
             os.close(theirs)
-        assert process.returncode == code, (line, shown)
+        assert process.returncode == 0, (line, shown)
         return shown
 
-    def begin(self, line: str, *more: str, **environment: str) -> subprocess.Popen[bytes]:
+    def begin(self, line: str, **environment: str) -> subprocess.Popen[bytes]:
         """Starts a worker, as in another terminal; it is killed at the end of the test."""
-        words = [*self._words(line, {}), *more]
+        words = self._words(line)
         if "--rest-port" not in words:
             words += ["--rest-port", str(self.port)]
         env = self._environment | environment
@@ -93,16 +93,16 @@ class Terminal:
         """Types `line` again and again, until it prints that, whatever its exit code."""
         deadline = time.monotonic() + _SECONDS
         while True:
-            ended = self._run(line, {})
+            ended = self._run(line)
             if re.search(pattern, ended.stdout):
                 return ended.stdout
             logs = "".join(self._log(number).read_text()[-2000:] for number in range(len(self._begun)))
             assert time.monotonic() < deadline, (line, ended.stdout, ended.stderr, logs)
             time.sleep(0.3)
 
-    def _run(self, line: str, names: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    def _run(self, line: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self._words(line, names),
+            self._words(line),
             capture_output=True,
             text=True,
             check=False,
@@ -114,8 +114,8 @@ class Terminal:
     def _log(self, number: int) -> Path:
         return self.directory / f"{number}.log"
 
-    def _words(self, line: str, names: Mapping[str, str]) -> list[str]:
-        for name, value in {**self.names, **names}.items():
+    def _words(self, line: str) -> list[str]:
+        for name, value in self.names.items():
             line = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", value, line)
         program, *words = shlex.split(line)
         assert program == "replicator"

@@ -155,7 +155,7 @@ async def send(
         try:
             return await send_batch(client.writer(broker), fields, entries)
         except ClientError as error:
-            if "code 2:" not in str(error) or time.monotonic() > until:
+            if "SYSTEM_BUSY (2):" not in str(error) or time.monotonic() > until:
                 raise  # a master that has become a slave is busy for ever
             await asyncio.sleep(0.05)
 

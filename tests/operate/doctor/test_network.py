@@ -10,10 +10,10 @@ DEAD = Heard("b:9876", failure="b:9876 cannot be reached (Connection refused)")
 
 
 def test_one_of_two_is_dead() -> None:
-    """The route goes on by the other one; with none there is no route."""
+    """The route uses the other one; with none there is no route."""
     first, second = judge_name_servers("source", [ALIVE, DEAD])
     assert (first.level, first.message) == (Level.OK, "answers in 2 ms")
     assert (second.level, second.subject) == (Level.WARNING, "b:9876")
-    assert "the route goes on by a:9876" in second.message
+    assert "the route uses a:9876" in second.message
     assert "leave it out of --source" in second.advice
     assert [each.level for each in judge_name_servers("source", [DEAD])] == [Level.ERROR]

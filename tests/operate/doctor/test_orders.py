@@ -1,4 +1,4 @@
-"""What is said of order configurations: what a sync writes, and what has to be done by hand."""
+"""What is said of order configurations: what a sync writes, and what has to be done manually."""
 
 from __future__ import annotations
 

@@ -36,4 +36,4 @@ def test_many_topics_are_counted() -> None:
     answers = {Right.SEND: [(f"t{i}", "no PUB") for i in range(25)]}
     messages = [each.message for each in judge_rights(ACCOUNTS, answers)]
     assert len(messages) == 11
-    assert messages[-1] == "nor send to 15 topics more"
+    assert messages[-1] == "nor send to 15 more topics"
