@@ -15,6 +15,7 @@ from replicator.command_app import CommandApp, DeferredCommand, DeferredGroup, e
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
 from replicator.lean_import import lean_import
+from replicator.observe.printable import one_line
 from replicator.operate.options import ConfigFile, flag_of, with_settings
 from replicator.settings import leaves, load
 from replicator.settings.mistakes import way_out
@@ -223,7 +224,7 @@ def _of_misuse(error: Any) -> str:
 def _tell(line: str) -> None:
     """Where the disk that takes it is full, the exit code still says what is wrong: supervisors go by it."""
     try:
-        print(f"replicator: {without_user_info(line)}", file=sys.stderr)
+        print(f"replicator: {one_line(without_user_info(line))}", file=sys.stderr)
     except OSError:
         sys.stderr = _nowhere()  # else Python itself ends with 120
 

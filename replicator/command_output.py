@@ -11,10 +11,13 @@ from typing import Annotated, Any, Final
 import typer
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_jsonable_python
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.text import Text
 
-__all__ = ["Output", "Report", "Shown", "show"]
+from replicator.observe.printable import printable
+
+__all__ = ["Output", "Report", "Shown", "separator", "show"]
 
 #: Width of output that does not go to a terminal.
 _PIPED: Final = 10_000
@@ -37,6 +40,11 @@ class Report(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
+def separator() -> str:
+    """What stands between thousands: a comma for people at a terminal, nothing for programs behind a pipe."""
+    return "," if sys.stdout.isatty() else ""
+
+
 def show(found: Any, output: Output, drawn: RenderableType) -> None:
     """Shows `found`, of reports and answers of REST, as JSON, or `drawn` as a table."""
     if output is Output.JSON:
@@ -47,4 +55,15 @@ def show(found: Any, output: Output, drawn: RenderableType) -> None:
     # If the width of the output is not known, rows must not wrap: scripts read them line by line.
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED
     console = Console(width=width, emoji=False)
-    console.print(drawn, soft_wrap=isinstance(drawn, Text))  # a line is there to be copied whole
+    console.print(_Printable(drawn), soft_wrap=isinstance(drawn, Text))  # a line is there to be copied whole
+
+
+class _Printable:
+    """What is `drawn`, with nothing in its texts that would change what a terminal shows: it may be others'."""
+
+    def __init__(self, drawn: RenderableType) -> None:
+        self._drawn = drawn
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for text, style, control in console.render(self._drawn, options):
+            yield Segment(text if control else printable(text), style, control)

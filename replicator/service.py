@@ -198,7 +198,8 @@ def _store(settings: Settings) -> Store:
             continue
         if is_of_group(settings, store.identity()):
             return store
-        log.warning("store of another worker group is left alone", path=str(store.directory), **store.identity())
+        told = {"path": str(store.directory), **store.identity()}
+        log.warning("store belongs to another worker group; not used", **told)
         store.close()
     return Store(settings.store_path)
 

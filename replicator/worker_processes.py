@@ -1,8 +1,8 @@
 """`--workers N`: worker processes on one machine, which share the work as workers on several machines do.
 
 The process that is started copies nothing. It starts the others, passes signals on to them, starts again what has
-ended or stands still, and speaks to systemd for all. Each has a state directory, a REST port and, where one was
-given, an id of its own.
+ended or stands still, and notifies systemd on behalf of all. Each has a state directory, a REST port and,
+where one was given, an id of its own.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class WorkerProcesses:
             for each in self._processes:
                 silent = 0.0 if each.heard is None else loop.time() - each.heard
                 if silent > self._silent:
-                    log.error("worker process stands still", process=each.number, seconds=round(silent))
+                    log.error("worker process unresponsive", process=each.number, seconds=round(silent))
                     each.kill()
             systemd.alive()
             if not self._told and all(each.was_ready for each in self._processes):

@@ -62,6 +62,62 @@ def test_the_help_has_commands_first_then_a_section_for_each_kind_of_setting(tmp
     assert re.search(r"--memory-bytes SIZE .*\n?.*\[default:\s+32 MiB\]", ended.stdout)
 
 
+#: Commands whose own options and arguments are of all kinds.
+_HELPED = ["connectors create", "brokers forget", "where", "top", "verify", "sandbox up", "sandbox produce", "lag"]
+
+
+@pytest.mark.parametrize("command", ["", *_HELPED])
+def test_what_stands_for_a_value_is_written_in_one_way(tmp_path: Path, command: str) -> None:
+    """In capitals, or as a choice in brackets, whether it is a setting or not; the usage names it so, too."""
+    ended = plain(*command.split(), "--help", cwd=tmp_path, COLUMNS="200")
+    names = re.findall(r"^  ((?:-\w, )?--\w.*?)(?:  |$)", ended.stdout, re.MULTILINE)
+    (usage,) = re.findall(r"^Usage: .* \[OPTIONS\](.*)$", ended.stdout, re.MULTILINE)
+    stand_ins = [part for name in names for part in name.split() if not part.startswith(("-", "/"))]
+    assert stand_ins
+    form = re.compile(r"[A-Z]+|\[[\w.-]+(\|[\w.-]+)+\]")
+    assert [each for each in stand_ins if not form.fullmatch(each)] == []
+    assert [each for each in usage.split() if not re.fullmatch(r"\[?[A-Z]+\]?(\.\.\.\]?)?", each)] == []
+
+
+def test_arguments_have_their_names_of_the_usage(tmp_path: Path) -> None:
+    shown = plain("connectors", "create", "--help", cwd=tmp_path).stdout
+    assert "Usage: replicator connectors create [OPTIONS] NAME [CONFIG]..." in shown
+    assert re.search(r"^  NAME  +The connector's name", shown, re.MULTILINE)
+    assert re.search(r"^  CONFIG\.\.\.  +Settings as", shown, re.MULTILINE)
+    ended = plain("connectors", "create", cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (ExitCode.USAGE, "replicator: Missing argument 'NAME'.\n")
+
+
+def test_a_switch_has_its_default_in_the_help(tmp_path: Path) -> None:
+    """As every other setting."""
+    shown = " ".join(plain("--help", cwd=tmp_path).stdout.split())
+    for flag in ("sync-deletes", "protect-target", "retry-topics"):
+        assert re.search(rf"--{flag} / --no-{flag} [^\[]*\[default: false\]", shown), flag
+
+
+@pytest.mark.parametrize("group", ["connectors", "acl", "sandbox", "brokers", "plugins", "config"])
+def test_a_group_without_a_command_shows_its_help(tmp_path: Path, group: str) -> None:
+    """As it is, on the standard error, since it was called in a wrong way."""
+    ended = plain(group, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (ExitCode.USAGE, "")
+    assert ended.stderr == plain(group, "--help", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["sandbox", "up", "--brokers", "x"], "--brokers = 'x': give a whole number"),
+        (["top", "--interval", "0"], "--interval = '0': give at least 0.2"),
+        (["where", "a", "b", "c", "4"], "QUEUE = 'c': give a whole number"),
+        (["lag", "-o", "yaml"], "--output = 'yaml': give table or json"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take(tmp_path: Path, arguments: list[str], said: str) -> None:
+    """Its name, the value, and what to give."""
+    ended = plain(*arguments, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (ExitCode.USAGE, "", f"replicator: {said}\n")
+
+
 def test_each_setting_is_in_one_section() -> None:
     """And no section names something else."""
     settings = [name for name, _ in setting_fields()]

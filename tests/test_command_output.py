@@ -6,6 +6,7 @@ import json
 
 import pytest
 from pydantic import ValidationError
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -45,6 +46,17 @@ def test_values_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> Non
         shown = capsys.readouterr().out
         assert value in shown
         assert "🆔" not in shown
+
+
+def test_nothing_harmful_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """In whatever form it is drawn, and be it on the screen of a terminal."""
+    for drawn in (
+        Text("a\x9b2Jb\u202ec\nnext"),
+        Group(Text("a\x9b2Jb\u202ec", style="red"), "next"),
+        "a\x9b2Jb\u202ec\nnext",
+    ):
+        show(None, Output.TABLE, drawn)
+        assert capsys.readouterr().out == "a 2Jb c\nnext\n"
 
 
 def test_a_report_has_nothing_that_is_not_described() -> None:

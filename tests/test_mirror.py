@@ -24,7 +24,6 @@ ELSEWHERE = {
     "replicator.client.rights": "e2e/test_missing_rights.py",
     "replicator.client.tables": "client/test_topics.py",
     "replicator.connector.interface": "worker/test_task_runner.py",
-    "replicator.connector.other_sources": "e2e/test_fan_in.py",
     "replicator.connector.sync": "connector/sync/test_task.py",
     "replicator.demo": "demo/test_demo.py",
     "replicator.group.local_log": "e2e/test_group_faults.py",

@@ -56,6 +56,11 @@ RETIRED = {
     r"[}\"'] is no (?!longer\b|more\b)[a-z]": "is not a …, invalid …",
     r"\b(made|begins?|began|starts?|started|read|written|compiled) anew\b": "recreated, restarted, again",
     r"\b(mend|mends|mended|seldomer)\b": "fix, more rarely",
+    r"\b[Tt]asks are changing hands\b|\bno replicator answers\b": "a rebalance is in progress, no worker answers",
+    r"\bis none of an? (backfill|archive)\b|\bnone of its kind is\b": "is not a …, no … are installed",
+    r"\bby a second a second\b|\bcopies stand at the target twice\b": "one second per second, duplicate copies",
+    r"\bput right by itself\b|\bspeaks to systemd\b|\btopics more\b": "corrected, notifies, more topics",
+    r"\bbelieved unchecked\b|\bsomebody who is none\b": "not verified, outside the group",
 }
 
 

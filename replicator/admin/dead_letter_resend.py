@@ -243,7 +243,7 @@ class Resend:
         try:
             self.worker.context.audit.write(record)
         except OSError as error:
-            log.error("not in the audit log", reason=str(error), entry=record)
+            log.error("audit log entry could not be written", reason=str(error), entry=record)
 
 
 async def _shown(reader: Endpoint, topic: str, offset: int) -> None:

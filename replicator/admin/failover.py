@@ -99,7 +99,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     try:
         await worker.changed()  # that the next one may begin
     except ClientError as error:
-        log.warning("others hear later that the failover has ended", connector=route.name, reason=str(error))
+        log.warning("end of failover not yet published to the group", connector=route.name, reason=str(error))
     told = ("connector", "topics", "drained", "problems")
     log.warning("failed over to the target", **{name: report[name] for name in told})
     return report

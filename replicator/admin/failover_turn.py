@@ -95,7 +95,11 @@ async def _others_end(worker: Worker, route: Route, *, source_dead: bool) -> Non
                 hint="wait for its end, or end that worker",
             )
         if not told:
-            log.info("failover waits for that of another worker, or for its death", connector=route.name, by=by)
+            log.info(
+                "waiting for another worker's failover to end, or for that worker to be declared dead",
+                connector=route.name,
+                by=by,
+            )
             told = True
         await asyncio.sleep(_LOOK)
 

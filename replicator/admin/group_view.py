@@ -11,6 +11,7 @@ from replicator.group.membership import MemberState
 from replicator.routing.state import Phase
 from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, State
+from replicator.state.queue_records import offset_of
 from replicator.state.record import Kind
 from replicator.worker.worker import Worker
 
@@ -65,7 +66,7 @@ class GroupView:
                 "worker_id": name,
                 "address": info.get("rest", ""),
                 "version": info.get("version", ""),
-                "state": stage.value,
+                "state": stage.name,
                 "waiting_for": info.get("waiting_for", ""),
                 "leader": name == coordinator.assignment.generation.leader,
                 "takes_tasks": name in able,
@@ -230,15 +231,15 @@ class GroupView:
                 continue
             for source, target in sorted(queue_map.items()):
                 key = str(TaskId(connector.name, name, source))
-                position = store.progress(connector.name, key)[0] or {}
-                audit = position.get("audit") or {}
+                known = store.progress(connector.name, key)[0]
+                audit = (known or {}).get("audit") or {}
                 found.append(
                     {
                         "topic": name,
                         "target_topic": store.target_topic(connector.name, name),
                         "source": {"broker": source.broker, "queue": source.queue_id},
                         "target": {"broker": target.broker, "queue": target.queue_id},
-                        "position": position.get("position"),
+                        "position": offset_of(known),
                         "verified_to": audit.get("to"),
                         "differences": dict(audit.get("differences", {})),
                     }

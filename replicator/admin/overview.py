@@ -15,6 +15,7 @@ from replicator.admin.target_losses import TARGET_LOSS
 from replicator.admin.verified_queues import differing
 from replicator.connector.route import Route
 from replicator.observe.duration import duration
+from replicator.observe.moment import moment
 from replicator.observe.pending_lines import pending_lines
 from replicator.observe.topic_history import TopicHistory
 from replicator.routing.state import Phase
@@ -162,12 +163,12 @@ def group_safety(worker: Worker, cluster: dict[str, Any]) -> Safety:
     elif not worker.may_send():
         found.unknown.append("this worker does not reach its group: ask another worker")
     elif cluster["rebalancing"]:
-        found.unknown.append("tasks are changing hands; that takes seconds")
+        found.unknown.append("a rebalance is in progress, which takes seconds")
     found.unknown += [f"worker {name} has tasks and is not heard from" for name in missing_workers(worker)]
     found.notes += [
         f"worker {each['worker_id']} gets no tasks: it does not reach the target"
         for each in cluster["workers"]
-        if each["state"] == "online" and not each["takes_tasks"] and not each["waiting_for"]
+        if each["state"] == "ONLINE" and not each["takes_tasks"] and not each["waiting_for"]
     ]
     return found
 
@@ -223,8 +224,7 @@ def _judge_without_source(ready: dict[str, Any] | None, away: str, found: Safety
         found.reasons += [each for each in ready["reasons"] if each in ours or each.startswith(TARGET_LOSS)]
         queues = [queue for topic in ready["topics"] for queue in topic["unknown_queues"]]
         if until := max((queue["copied_until"] or 0.0 for queue in queues), default=0.0):
-            stored = time.strftime("%F %H:%M:%S UTC", time.gmtime(until))
-            found.notes.append(f"the last copied message was stored at {stored}, {duration(at - until)} ago")
+            found.notes.append(f"the last copied message was stored at {moment(until)}, {duration(at - until)} ago")
     found.notes.append("if the source is lost for good, fail over and say so (`--source-dead`); else wait for it")
 
 

@@ -16,6 +16,7 @@ from replicator.connector.route import Route
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
+from replicator.observe.counted import counted
 from replicator.routing.parked import KINDS
 
 __all__ = ["group_standings", "pending_of", "readiness", "reasons_of_groups", "reasons_of_topics"]
@@ -90,7 +91,7 @@ def reasons_of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
             yield f"topic {topic['topic']}: {topic['problem']}"
         elif topic["messages"]:
             up_to = "" if topic["counted"] else "up to "
-            yield f"topic {topic['topic']}: {up_to}{topic['messages']:,} messages are not at the target yet"
+            yield f"topic {topic['topic']}: {up_to}{counted(topic['messages'], 'message is')} not at the target yet"
 
 
 # Groups.
@@ -122,11 +123,11 @@ def reasons_of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:
         name = f"group {group['group']} in {group['topic']}"
         if group["redelivered"]:
             why = f": {'; '.join(group['stopped_by'])}" if group["stopped_by"] else ""
-            yield f"{name} would read {group['redelivered']:,} messages again{why}"
+            yield f"{name} would read {counted(group['redelivered'], 'message')} again{why}"
         if group["missed"]:
-            yield f"{name} would miss {group['missed']:,} messages"
+            yield f"{name} would miss {counted(group['missed'], 'message')}"
         if group["without_offset"]:
-            yield f"{name} has no offset at the target yet, in {group['without_offset']:,} queues"
+            yield f"{name} has no offset at the target yet, in {counted(group['without_offset'], 'queue')}"
 
 
 def _of_differences(differences: Iterable[dict[str, Any]]) -> Iterable[str]:

@@ -13,8 +13,10 @@ from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.errors import ReplicatorError
+from replicator.observe.counted import counted
 from replicator.routing.queue_map import Queue
 from replicator.routing.task_id import TaskId
+from replicator.state.queue_records import offset_of
 
 __all__ = ["differing", "verified_topics"]
 
@@ -74,16 +76,21 @@ def differing(topics: Iterable[dict[str, Any]]) -> Iterator[str]:
         count = sum(topic["differences"].values())
         if count:
             kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(topic["differences"].items()))
-            first = topic["latest"][0]
-            yield (
-                f"topic {topic['topic']}: {count:,} messages at the target are not as they were sent ({kinds}),"
-                f" such as source offset {first['source']} at {first['queue']}/{first['target']}"
-            )
+            are = "is not as it was" if count == 1 else "are not as they were"
+            what = f"{counted(count, 'message')} at the target {are} sent ({kinds})"
+            yield f"topic {topic['topic']}: {what}{_such_as(topic)}"
+
+
+def _such_as(topic: dict[str, Any]) -> str:
+    """The last difference that is named."""
+    for each in topic["latest"]:
+        return f", such as source offset {each['source']} at {each['queue']}/{each['target']}"
+    return ""
 
 
 def _audited(route: Route, context: ConnectorContext, topic: str, source: Queue, target: Queue) -> _Audited:
-    known = context.store.progress(route.name, str(TaskId(route.name, topic, source)))[0] or {}
-    return _Audited(source, target, known.get("position"), known.get("audit") or {})
+    known = context.store.progress(route.name, str(TaskId(route.name, topic, source)))[0]
+    return _Audited(source, target, offset_of(known), (known or {}).get("audit") or {})
 
 
 def _not_verified(queue: _Audited) -> int:

@@ -45,4 +45,4 @@ class EventLoopMonitor:
                 try:
                     call()
                 except Exception as error:
-                    log.exception("a beat of the event loop has failed", reason=f"{type(error).__name__}: {error}")
+                    log.exception("event-loop callback failed", reason=f"{type(error).__name__}: {error}")

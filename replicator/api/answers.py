@@ -79,7 +79,7 @@ class WorkerInfo(Answer):
     worker_id: str
     address: Annotated[str, Field(description="host:port of its REST")]
     version: str
-    state: Literal["online", "leaving", "left"]
+    state: Literal["ONLINE", "LEAVING", "LEFT"]
     waiting_for: Annotated[
         str,
         Field(

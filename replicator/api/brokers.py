@@ -25,7 +25,7 @@ class Wanted(BaseModel):
 
     queues_to: str = Field("", description="the target broker that takes the queues of a target broker")
     lost: Literal["resend", "skip"] | None = Field(
-        None, description="whether copies that were only there are made again from what the source still has"
+        None, description="whether copies that were only there are copied again from what the source still has"
     )
     dry_run: bool = False
 

@@ -14,6 +14,7 @@ from replicator.admin.dead_letter_resend import BeingSent
 from replicator.admin.failover_turn import NotNow
 from replicator.connector.sync.ledger import BeingApplied
 from replicator.errors import ClientError, ConfigError, ReplicatorError
+from replicator.settings.mistakes import way_out
 from replicator.state.connector_configs import Exists, Unknown
 
 __all__ = ["NotDone", "answer", "install", "status_of"]
@@ -71,7 +72,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
-    lines = [f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors()]
+    lines = [f"{'.'.join(map(str, problem['loc'][1:]))}: {way_out(problem)}" for problem in error.errors()]
     return _refusal(400, "\n".join(lines), "GET /openapi.json says what is expected")
 
 

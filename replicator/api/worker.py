@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from fastapi import APIRouter, Response
@@ -15,6 +16,7 @@ from replicator.api import answers
 from replicator.api.responses import Responses, errors
 from replicator.connector.status import queue_status, topic_status
 from replicator.routing.state import Phase
+from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import State
 from replicator.worker.worker import Worker
 
@@ -97,6 +99,7 @@ def _unready(worker: Worker, *, stopping: bool) -> dict[str, str]:
         if state.phase is Phase.RECOVERING and state.held_at is not None and now() - state.held_at > _RECOVERED
     }
     reasons |= {topic["topic"]: topic["reason"] or "stalled" for topic in wrong} | worker.routes.problems
+    reasons |= _without_owner(worker)
     for connector in worker.connectors.all().values():
         if connector.state is not State.RUNNING:
             reasons[connector.name] = f"the connector is {connector.state.lower()}: resume it to copy again"
@@ -113,12 +116,34 @@ def _unready(worker: Worker, *, stopping: bool) -> dict[str, str]:
     return reasons
 
 
+def _without_owner(worker: Worker) -> dict[str, str]:
+    """Connectors with tasks that nobody has for longer than it takes to assign them."""
+    settings, found = worker.settings, defaultdict[str, dict[str, float]](dict)
+    # The one until a dead owner or leader is missed, the other until the leader knows a new topic, too.
+    longest = settings.session_timeout + settings.metadata_refresh_interval
+    for task, seconds in worker.unowned.older(longest, now()).items():
+        found[TaskId.parse(task).connector][task] = seconds
+    return {name: _nobodys(worker, tasks) for name, tasks in found.items()}
+
+
+def _nobodys(worker: Worker, tasks: Mapping[str, float]) -> str:
+    """What is said of a connector's `tasks` that nobody has, each for so many seconds."""
+    what, them = (f"its task {min(tasks)}", "it") if len(tasks) == 1 else (f"{len(tasks)} of its tasks", "them")
+    able = worker.coordinator.takes_tasks()
+    why = _not_assigned(min(able), them) if able else "no worker reaches the target"
+    return f"no worker has {what}, for {max(tasks.values()):.0f} s now: {why}"
+
+
 def _unassigned(worker: Worker) -> str:
     """Why this worker takes part in no assignment."""
     able = worker.coordinator.takes_tasks()
     if worker.id not in able:
         return "the worker gets no tasks: it does not reach the target"
+    return f"the worker gets no tasks: {_not_assigned(min(able), 'any to it')}"
+
+
+def _not_assigned(leader: str, what: str) -> str:
     return (
-        f"the worker gets no tasks: {min(able)} leads the group and has not assigned any to it; if that goes on,"
+        f"{leader} leads the group and has not assigned {what}; if that goes on,"
         " see whether there is such a worker, and sign the group's messages (worker_group_secret_file)"
     )

@@ -11,6 +11,7 @@ import msgspec
 from replicator.client.connection import Connection
 from replicator.client.endpoint import REQUEST_TIMEOUT, Endpoint
 from replicator.client.pull import GROUP, Subscription, pull
+from replicator.client.refused import refused
 from replicator.errors import BrokerRefused, ProtocolError
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.fastjson import parse
@@ -87,7 +88,7 @@ async def config_over(connection: Connection) -> BrokerConfig:
     """
     answer = await connection.invoke(Request.GET_BROKER_CONFIG, {}, timeout=REQUEST_TIMEOUT)
     if answer.code != Response.SUCCESS:
-        raise BrokerRefused(connection.address, Request.GET_BROKER_CONFIG, answer.code, answer.remark)
+        raise refused(connection.address, Request.GET_BROKER_CONFIG, answer)
     return _config(_settings(answer))
 
 
@@ -127,7 +128,7 @@ async def read_runtime(broker: Endpoint) -> dict[str, str]:
     try:
         return {str(name): str(value) for name, value in parse(answer.body)["table"].items()}
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise ProtocolError(f"{broker.address} does not say how it is") from None
+        raise ProtocolError(f"{broker.address} does not return its runtime info") from None
 
 
 async def confirmed(broker: Endpoint) -> int | None:

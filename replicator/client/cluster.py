@@ -17,6 +17,7 @@ from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.nameservers import NameServers, NoBrokers, NothingKnown, parsed
 from replicator.client.order import OrderTables, delete_order, read_orders, write_order
+from replicator.client.refused import code_in, remark_in
 from replicator.client.security import Security
 from replicator.client.vip import VipChannel, vip_address
 from replicator.errors import ProtocolError, ReplicatorError, StartupError, Unreachable, WrongBroker
@@ -143,7 +144,7 @@ class Cluster:
             )
         if answer.code != Response.SUCCESS:
             raise StartupError(
-                f"{address} refused to list its brokers: code {answer.code}, {answer.remark or 'no remark'}",
+                f"{address} refused to list its brokers: {code_in(answer)}, {remark_in(answer) or 'no remark'}",
                 hint="check its credentials and the account's rights",
             )
         topology = _read_topology(parsed(address, answer), address, self._name)

@@ -181,7 +181,7 @@ class Connection(asyncio.BufferedProtocol):
         if code in _SENDS and self._queue is not None and not self.closed:
             self._queue.look()
             if not self._queue.has_taken(end):
-                self._broken("a send was given up before it was there")
+                self._broken("a send was cancelled before it was fully written")
 
     async def _until_writable(self, code: int, timeout: float) -> None:
         """Waits behind what others have given.
@@ -201,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
             if queue.taken == taken:
                 # Who waits here has made no request yet, and late answers to earlier ones make the peer look alive:
                 # nothing else would end the connection to a machine that is gone.
-                self._broken("it takes nothing any more")
+                self._broken("it no longer reads from the connection")
             raise RequestTimeout(self.address, code, timeout) from None
         if might_go_on and self._may_go_on is not None and not self._may_go_on():
             self._broken("request aborted: this worker may not send now")
@@ -333,7 +333,7 @@ class Connection(asyncio.BufferedProtocol):
             del self._waiting[opaque]
             if not taken and entry.code in _SENDS:
                 # Its sender looks what is stored and sends it again: what is left of it must not arrive after that.
-                why = "it takes nothing any more"
+                why = "it no longer reads from the connection"
             elif self._last_heard < entry.sent and (taken or not moving):
                 # Nothing at all came since: half open or hung. A new connection finds out which.
                 why = why or "it stopped responding"

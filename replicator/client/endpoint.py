@@ -16,8 +16,9 @@ from typing import Final
 from replicator.aio.backoff import Backoff
 from replicator.client.address import split_address
 from replicator.client.connection import Connection
+from replicator.client.refused import refused
 from replicator.client.security import Security
-from replicator.errors import BrokerRefused, ClientError, NoTls, Unreachable
+from replicator.errors import ClientError, NoTls, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Response
 from replicator.protocol.frame import Frame
@@ -226,7 +227,7 @@ class Endpoint:
         """
         answer = await self.invoke(code, fields, body=body, timeout=timeout)
         if answer.code != Response.SUCCESS:
-            raise BrokerRefused(self.address, code, answer.code, answer.remark)
+            raise refused(self.address, code, answer)
         return answer
 
     def drop(self) -> None:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from replicator.client.connection import Answer, Connection, OnAnswer
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import PULL_TIMEOUT, pull_fields, read
+from replicator.client.refused import code_in, remark_in
 from replicator.errors import ClientError, ProtocolError
 from replicator.observe.logging import get_logger
 from replicator.protocol.codes import Request, Response
@@ -100,7 +101,7 @@ class HistoryConnection:
 
     def _rest(self, place: _Place, answer: Answer) -> None:
         self._not_before = asyncio.get_running_loop().time() + _REST
-        reason = f"code {answer.code}: {answer.remark}" if isinstance(answer, Frame) else str(answer)
+        reason = f"{code_in(answer)}: {remark_in(answer)}" if isinstance(answer, Frame) else str(answer)
         log.info("history is read from the master", slave=self._endpoint.address, reason=reason, **place._asdict())
 
 

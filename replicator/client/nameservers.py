@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 from replicator.client.address_server import AddressServer
 from replicator.client.endpoint import Endpoint
+from replicator.client.refused import refused
 from replicator.client.security import Security
 from replicator.errors import ClientError, NoTls, ProtocolError, RequestTimeout, StartupError, Unreachable
 from replicator.observe.logging import get_logger
@@ -203,6 +204,6 @@ class NameServers:
 def _refuse_unwell(address: str, code: int, answer: Frame) -> None:
     if answer.code in _UNWELL:
         raise NotServed(
-            f"name server {address} refused request {code} with code {answer.code}: {answer.remark or 'no remark'}",
+            f"name server {refused(address, code, answer)}",
             hint="look into its log; where it asks for accounts, check the credentials and the account's rights",
         )

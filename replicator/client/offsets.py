@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from replicator.client.endpoint import Endpoint
+from replicator.client.refused import refused
 from replicator.client.tables import TABLE_TIMEOUT, members
-from replicator.errors import BrokerRefused, ProtocolError
+from replicator.errors import ProtocolError
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request
 
@@ -65,10 +66,9 @@ async def commit_offset(broker: Endpoint, group: str, topic: str, queue_id: int,
     fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": str(offset)}
     answer = await broker.ask(Request.UPDATE_CONSUMER_OFFSET, fields)
     if answer.remark == _RESET:
-        raise BrokerRefused(
+        raise refused(
             broker.address,
             Request.UPDATE_CONSUMER_OFFSET,
-            answer.code,
-            answer.remark,
+            answer,
             hint="the group was reset at the target; a consumer must take that first, or the broker be restarted",
         )

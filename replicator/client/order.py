@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from replicator.client.nameservers import NameServers, parsed
-from replicator.errors import BrokerRefused, ProtocolError
+from replicator.client.refused import refused
+from replicator.errors import ProtocolError
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
 
@@ -43,7 +44,7 @@ def _read(address: str, answer: Frame) -> Mapping[str, str]:
     if answer.code == Response.QUERY_NOT_FOUND:  # nobody has ever put one there
         return {}
     if answer.code != Response.SUCCESS:
-        raise BrokerRefused(address, Request.GET_KVLIST_BY_NAMESPACE, answer.code, answer.remark)
+        raise refused(address, Request.GET_KVLIST_BY_NAMESPACE, answer)
     body = parsed(address, answer)
     table = body.get("table") if isinstance(body, dict) else None
     if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):

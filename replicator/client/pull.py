@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from replicator.client.endpoint import Endpoint
-from replicator.errors import BrokerRefused, ProtocolError, WrongEnds
+from replicator.client.refused import refused, remark_in
+from replicator.errors import ProtocolError, WrongEnds
 from replicator.protocol.codes import Request, Response, is_denied
 from replicator.protocol.frame import Frame
 from replicator.protocol.message import StoredMessage
@@ -127,10 +128,10 @@ def read(frame: Frame, address: str) -> Pulled:
     code = frame.code
     if code not in _ANSWERS:
         hint = _DENIED if is_denied(code, frame.remark) else ""
-        raise BrokerRefused(address, Request.PULL_MESSAGE, code, frame.remark, hint=hint)
+        raise refused(address, Request.PULL_MESSAGE, frame, hint=hint)
     pulled = Pulled(
         code,
-        frame.remark,
+        remark_in(frame),
         messages_in(frame.body) if code == Response.SUCCESS else [],
         frame.number("nextBeginOffset"),
         max(0, frame.number("minOffset")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from replicator.client.endpoint import Endpoint
-from replicator.errors import BrokerRefused
+from replicator.client.refused import refused
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.message import StoredMessage, parse_messages
 
@@ -34,5 +34,5 @@ async def query(broker: Endpoint, topic: str, key: str, *, most: int = 64) -> li
     if answer.code == Response.QUERY_NOT_FOUND:
         return []
     if answer.code != Response.SUCCESS:
-        raise BrokerRefused(broker.address, Request.QUERY_MESSAGE, answer.code, answer.remark)
+        raise refused(broker.address, Request.QUERY_MESSAGE, answer)
     return parse_messages(answer.body)

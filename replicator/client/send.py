@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import GROUP
-from replicator.errors import BrokerRefused
+from replicator.client.refused import refused
 from replicator.protocol.batch import header_fields
 from replicator.protocol.codes import STORED, Request
 from replicator.protocol.frame import Frame
@@ -68,5 +68,5 @@ async def send_single(broker: Endpoint | Connection, fields: dict[str, str], bod
 
 def _stored(address: str, request: int, frame: Frame) -> Stored:
     if frame.code not in STORED:
-        raise BrokerRefused(address, request, frame.code, frame.remark)
+        raise refused(address, request, frame)
     return Stored(frame.code, frame.number("queueOffset"))

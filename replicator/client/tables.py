@@ -17,6 +17,10 @@ __all__ = ["TABLE_TIMEOUT", "Pages", "TableRequest", "members", "read_pages"]
 _PAGE: Final = 5000
 #: Seconds. Thousands of entries are megabytes of JSON.
 TABLE_TIMEOUT: Final = 30.0
+#: Entries of a table, and bytes of its pages, at most: several times what brokers can keep. Whoever answers in a
+#: broker's place may say that there are always more.
+_MOST_ENTRIES: Final = 500_000
+_MOST_BYTES: Final = 256 * 1024 * 1024
 #: How often a table is read from its beginning again, because it changed between two pages.
 _TRIES: Final = 10
 
@@ -52,7 +56,7 @@ async def read_pages(broker: Endpoint, request: TableRequest, *, known: tuple[by
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: see there.
-        ProtocolError: no table, or one that changes faster than it can be read.
+        ProtocolError: no table, one that changes faster than it can be read, or one without an end.
     """
     for _ in range(_TRIES):
         try:
@@ -78,6 +82,7 @@ async def _read(broker: Endpoint, request: TableRequest, known: tuple[bytes, ...
             timeout=TABLE_TIMEOUT,
         )
         raw.append(answer.body)
+        _refuse_endless(broker, request, len(entries), sum(map(len, raw)))
         if known == tuple(raw):
             return None
         page = members(fastjson.parse(answer.body))
@@ -90,6 +95,14 @@ async def _read(broker: Endpoint, request: TableRequest, known: tuple[bytes, ...
         total = answer.number(request.total) if request.total in answer.fields else 0
         if len(entries) >= total or len(entries) == before:
             return Pages(entries, beside, page, tuple(raw))
+
+
+def _refuse_endless(broker: Endpoint, request: TableRequest, entries: int, size: int) -> None:
+    if entries > _MOST_ENTRIES or size > _MOST_BYTES:
+        raise ProtocolError(
+            f"{broker.address} has answered with {entries:,} entries of {size:,} bytes for its {request.table}, and"
+            " with no end of it"
+        )
 
 
 def members(value: object) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.connector.context import ConnectorContext
 from replicator.routing.plan import TopicPlan, queues_of
 from replicator.routing.provenance import Provenance
-from replicator.routing.queue_map import Queue, QueueMap
+from replicator.routing.queue_map import MAX_QUEUES, Queue, QueueMap
 from replicator.routing.recovery import last_copy
 from replicator.settings import RouteSettings
 
@@ -62,7 +62,7 @@ class OtherSources:
         async def read(queue: Queue) -> None:
             master = self._context.target.cluster.master(queue.broker)
             copy = await last_copy(master, target_topic, queue.queue_id, look_back=_LOOK_BACK)
-            if copy is None:
+            if copy is None or copy.queue_id >= MAX_QUEUES:
                 return
             if copy.cluster == self._context.identity.source:
                 found.ours[Queue(copy.broker, copy.queue_id)] = queue

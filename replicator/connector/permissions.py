@@ -67,7 +67,7 @@ async def refuse_missing_rights(topics: RouteTopics, context: ConnectorContext) 
     refused = {plan.topic: why for plan, why in zip(new, found, strict=True) if why}
     if refused:
         lines = [f"topic {topic}: {why}" for topic, why in refused.items()]
-        more = [f"and {len(lines) - _NAMED} topics more"] if len(lines) > _NAMED else []
+        more = [f"and {len(lines) - _NAMED} more topics"] if len(lines) > _NAMED else []
         others = (
             "pending out of --sync"
             if refused.keys() <= topics.parked.keys()

@@ -141,7 +141,7 @@ class Route:
         except StartupError as error:
             if not await is_known():
                 raise
-            log.warning("what the group runs has problems", connector=self.name, reason=str(error))
+            log.warning("connector of the group has problems", connector=self.name, reason=str(error))
 
     async def _refuse(self) -> None:
         self.plan()
@@ -234,8 +234,8 @@ class Route:
             if (tally := self._context.tallies.pop(state.key, None)) is not None:
                 state.count_on(tally)
             if lost := state.lose_abandoned():
-                told = {"count": lost, "copied_again": state.progress.position is None}
-                log.error("target broker was given up with copies", connector=self.name, queue=str(key), **told)
+                told = {"queue": str(key), "count": lost, "copied_again": state.progress.position is None}
+                log.error("copies on a forgotten target broker counted as lost", connector=self.name, **told)
             late = state.progress.position is None and self._context.store.begins_late(
                 self.name, key.topic, key.queue
             )

@@ -15,6 +15,7 @@ from typing import Any
 from replicator.aio.clock import now
 from replicator.connector.interface import ConnectorReporting
 from replicator.observe.numbers import TopicNumbers
+from replicator.observe.printable import printable
 from replicator.routing.state import Phase, QueueState
 
 __all__ = ["queue_status", "task_states", "topic_status", "worst_queues"]
@@ -85,7 +86,7 @@ def worst_queues(states: Iterable[QueueState]) -> list[dict[str, Any]]:
             "broker": state.source.broker,
             "queue": state.source.queue_id,
             "state": state.phase.value,
-            "reason": state.reason,
+            "reason": printable(state.reason),
             "stalled": state.stalled,
             "max_offset": state.progress.max_offset,
             "lag_messages": state.progress.lag,
@@ -123,7 +124,7 @@ def _topic(name: str, route: str, numbers: TopicNumbers) -> dict[str, Any]:
         "waiting": numbers.phases.get(Phase.WAITING, 0),
         "severity": len(_WORST) - _WORST.index(worst),
         "state": worst.value,
-        "reason": numbers.reasons.get(worst, ""),
+        "reason": printable(numbers.reasons.get(worst, "")),
         **{field: sums[added] for field, added in _SUMS.items()},
         "lag_seconds": numbers.lag_seconds,
         "skipped": sum(numbers.skipped.values()),

@@ -164,6 +164,14 @@ class Coordinator:
                     self.came_from[task] = before.get(task, "")
         return later
 
+    def unowned(self, tasks: Collection[str]) -> set[str]:
+        """Those of `tasks` that no live worker has by our assignment."""
+        owners = self.assignment.owners
+        found = {task for task in tasks if task not in owners}
+        if dead := set(owners.values()) - {self.me, *self.membership.others}:
+            found.update(task for task in tasks if owners.get(task) in dead)
+        return found
+
     def leads(self) -> bool:
         """Whether this worker names the assignments; only workers that may have tasks do."""
         return self._may_have_tasks and not self.membership.has_before(self.me)

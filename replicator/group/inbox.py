@@ -61,11 +61,11 @@ class Inbox:
         if verified.signed and not verified.known and not self._unchecked:
             self._unchecked = True
             log.warning(
-                "signed messages on the system topics are believed unchecked",
+                "signatures of control messages are not verified",
                 hint="set worker_group_secret_file to the group's secret",
             )
         if verified.known and (reason := self._repeated(said, envelope)):
-            self._ignore(said, reason, f"a message of worker {envelope.worker} was written once more")
+            self._ignore(said, reason, f"a message of worker {envelope.worker} was replayed")
             return None
         return envelope
 

@@ -102,7 +102,7 @@ class Signer:
             if group_of(data) in groups:
                 raise Unsigned(
                     "a message of this group has no signature: "
-                    "a worker without worker_group_secret_file, or somebody who is none, wrote it"
+                    "a worker without worker_group_secret_file, or a program outside the group, wrote it"
                 )
             return None
         end = data.find(b"\n", 0, _LINE)
@@ -115,7 +115,7 @@ class Signer:
         if len(given) != _HEX or not hmac.compare_digest(given, self._digest(topic, group, body)):
             raise WrongSignature(
                 "a message of this group has a wrong signature: "
-                "a worker with another secret, or somebody who is none, wrote it"
+                "a worker with another secret, or a program outside the group, wrote it"
             )
         return Verified(body, signed=True, known=True)
 

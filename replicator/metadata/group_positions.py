@@ -168,7 +168,7 @@ class GroupPositions:
 
     async def _with_end(self, place: GroupQueue, known: int) -> GroupQueue:
         """Without what lies behind the end of the target queue, which goes on at least to `known`: that is from
-        before the topic was deleted there and made again. 4.9 keeps the offsets of groups then.
+        before the topic was deleted there and recreated. 4.9 keeps the offsets of groups then.
         """
         at, returned = place.target or 0, place.returned or 0
         if at > known and _offset(self._before, place.group, place.queue) not in (at, None):

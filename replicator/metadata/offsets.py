@@ -51,7 +51,7 @@ class GroupQueue:
     far. `returned` is the target offset behind the last message before its place at the source that was born
     at the target, None where there is none.
 
-    `end` is where the target queue ends, if `target` lies behind that: the topic was made again, and the broker has
+    `end` is where the target queue ends, if `target` lies behind that: the topic was recreated, and the broker has
     kept an offset of the one before.
 
     POP consumers hold `in_flight` messages from `source` on without having acknowledged them, and have acknowledged

@@ -35,7 +35,12 @@ METRICS: Final = {
     for spec in (
         Spec("messages_replicated", "counter", "Messages that the target has acknowledged.", _TOPIC),
         Spec("batches_sent", "counter", "Batches that the target has acknowledged.", _TOPIC),
-        Spec("bytes_replicated", "counter", "Bytes sent to the target for them, bodies and properties.", _TOPIC),
+        Spec(
+            "bytes_replicated",
+            "counter",
+            "Bytes (bodies and properties) of replicated messages sent to the target.",
+            _TOPIC,
+        ),
         Spec(
             "messages_skipped",
             "counter",
@@ -58,7 +63,12 @@ METRICS: Final = {
             _TOPIC,
         ),
         Spec("duplicate_messages", "counter", "Copies found more than once in a target queue.", _TOPIC),
-        Spec("foreign_messages", "counter", "Foreign messages found in a mapped target queue.", _TOPIC),
+        Spec(
+            "foreign_messages",
+            "counter",
+            "Messages in mapped target queues not written by the replicator.",
+            _TOPIC,
+        ),
         Spec(
             "verified_messages",
             "counter",
@@ -94,11 +104,11 @@ METRICS: Final = {
             (*_TOPIC, "outcome", "code"),
         ),
         Spec("in_flight_messages", "gauge", "Messages pulled that the target has not acknowledged yet.", _TOPIC),
-        Spec("source_wait_seconds", "counter", "Time that queues had nothing to send, added up.", _TOPIC),
+        Spec("source_wait_seconds", "counter", "Total time queues waited for messages from the source.", _TOPIC),
         Spec(
             "target_wait_seconds",
             "counter",
-            "Time that queues waited for the target to answer, or to be less busy.",
+            "Total time queues waited for the target to answer, or to be less busy.",
             _TOPIC,
         ),
         Spec("lag_messages", "gauge", "Messages that the source has and the target has not.", _TOPIC),
@@ -120,11 +130,12 @@ METRICS: Final = {
         Spec(
             "message_latency_seconds",
             "counter",
-            "The same, added up over messages, by topic; divided by messages_replicated it is the average.",
+            "Sum of replication latency over all messages, by topic; divided by messages_replicated it is the"
+            " average.",
             _TOPIC,
         ),
         Spec("buffer_used_bytes", "gauge", "Memory held by messages in flight."),
-        Spec("buffer_limit_bytes", "gauge", "Limit of that memory: the setting memory_bytes."),
+        Spec("buffer_limit_bytes", "gauge", "Limit of buffer_used_bytes: the setting memory_bytes."),
         Spec("throttled_seconds", "counter", "Time that batches waited for the rate limits."),
         Spec(
             "metadata_refresh_last_success_timestamp_seconds",
@@ -161,15 +172,16 @@ METRICS: Final = {
         Spec(
             "control_messages_ignored",
             "counter",
-            "Messages on the system topics that were ignored: `unsigned` and `wrong_signature` are not proved"
-            " to be of a worker of the group, `replayed` and `stale` were written again by somebody else,"
+            "Messages on the system topics that were ignored: `unsigned` and `wrong_signature` cannot be"
+            " verified as sent by a worker of the group, `replayed` and `stale` were written again by another"
+            " program,"
             " `unreadable` and `newer` cannot be read by this version, `failed` could not be handled.",
             ("reason",),
         ),
         Spec(
             "shared_state_records_skipped",
             "counter",
-            "Records that are not of the form of their kind and were left out, by `topic` or `file`.",
+            "Shared-state records skipped as malformed, by `topic` or `file`.",
             ("origin",),
         ),
         Spec(
@@ -181,26 +193,31 @@ METRICS: Final = {
         Spec("sync_actions_applied", "counter", "Changes made at the target, since the task first ran.", _SYNC),
         Spec("sync_failed_actions", "gauge", "Changes that the target refused the last time.", _SYNC),
         Spec("sync_blocked_actions", "gauge", "Differences that are not corrected automatically.", _SYNC),
-        Spec("sync_drifted_items", "gauge", "Of those, settings changed manually at the target.", _SYNC),
+        Spec(
+            "sync_drifted_items",
+            "gauge",
+            "Settings changed manually at the target (included in sync_blocked_actions).",
+            _SYNC,
+        ),
         Spec(
             "consumer_group_redelivery_messages",
             "gauge",
-            "Messages that groups would read again if they switched now.",
+            "Messages consumer groups would receive again after a failover now.",
             ("connector",),
         ),
         Spec(
             "consumer_group_missed_messages",
             "gauge",
-            "Messages that groups would miss if they switched now.",
+            "Messages consumer groups would miss after a failover now.",
             _ROUTE,
         ),
         Spec(
             "consumer_group_queues_without_offset",
             "gauge",
-            "Queues for which groups have no offset there yet.",
+            "Queues for which consumer groups have no offset at the target yet.",
             ("connector",),
         ),
-        Spec("event_loop_delay_seconds", "gauge", "Longest event-loop lag within a minute."),
+        Spec("event_loop_delay_seconds", "gauge", "Maximum event-loop lag in the last minute."),
         Spec(
             "queue_messages_replicated",
             "counter",
@@ -237,7 +254,7 @@ JOBS: Final = {
     for spec in (
         _job_spec("job_messages", "counter", "Messages that the job has copied, read or written."),
         _job_spec("job_messages_expected", "gauge", "Messages that the job has to process in all, where known."),
-        _job_spec("job_queues", "gauge", "Queues open, done, failed.", "state"),
+        _job_spec("job_queues", "gauge", "Queues by state: open, done, failed.", "state"),
         _job_spec(
             "job_findings", "gauge", "Findings: gaps, duplicates, and differences that verify found.", "finding"
         ),

@@ -1,6 +1,6 @@
 """Structured logs: JSON where nobody looks at a terminal, one event per thing that happened, repeats counted.
 
-The least severity that is logged is the process's own and can be changed while it runs.
+The minimum severity to log is the process's own and can be changed while it runs.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
     """Sets logging up for the process: to standard error.
 
     Args:
-        level: the least severity that is logged.
+        level: the minimum severity to log.
         terminal: text for people; JSON otherwise. None: whether standard error is a terminal.
     """
     if terminal is None:
@@ -146,7 +146,7 @@ class _Bridge(logging.Handler):
 
 
 def get_level() -> Level:
-    """The least severity that is logged now."""
+    """The minimum severity to log now."""
     return _least
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import deque
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Final, NamedTuple
+
+from replicator.observe.printable import one_line
 
 __all__ = ["Event", "RecentEvents", "recent_events"]
 
@@ -17,8 +18,6 @@ _VALUE: Final = 500
 _NOTICED: Final = 30
 _DETAILS: Final = 8
 _LINE: Final = 200
-#: What would change what a terminal shows, or is more than a line.
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
 #: What is not shown beside its message.
 _OWN: Final = frozenset({"event", "level", "timestamp", "actor", "exc_info", "module"})
 
@@ -86,7 +85,7 @@ class RecentEvents:
 
 
 def _line(text: str) -> str:
-    line = _CONTROL.sub(" ", text)
+    line = one_line(text)
     return line if len(line) <= _LINE else f"{line[:_LINE]}…"
 
 

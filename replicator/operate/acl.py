@@ -104,7 +104,7 @@ def _keep(file: Path, content: dict[str, Any]) -> None:
         state_file.write(file, content)
     except OSError as error:
         raise StartupError(
-            f"{file} cannot be written ({error.strerror})", hint="name a directory of ours with --store-path"
+            f"{file} cannot be written ({error.strerror})", hint="name a writable directory with --store-path"
         ) from None
 
 
@@ -135,8 +135,10 @@ def apply(
     made, done, _ = asyncio.run(_run(wanted, apply=not asks))
     if asks and made.pending:
         show(_applied(made), output, _drawn(made))
-        if not (output is Output.TABLE and sys.stdin.isatty() and _agrees()):
-            typer.echo("Nothing was changed, since this is the first run: give --yes.", err=True)
+        asked = output is Output.TABLE and sys.stdin.isatty()
+        if not (asked and _agrees()):
+            why = "" if asked else ", since this is the first run: give --yes"
+            typer.echo(f"Nothing was changed{why}.", err=True)
             raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
         made, done, _ = asyncio.run(_run(wanted, apply=True, agreed=made))
     drawn = _drawn(made, {id(each.action): each.error or "done" for each in done})
@@ -200,7 +202,7 @@ def _drawn(made: AclPlan, outcomes: Mapping[int, str] | None = None) -> Renderab
         for action in made.actions
     ]
     columns = ("broker", "action", "account", "changes", "outcome")
-    return Group(table(columns, rows, empty="the target is as the source"), *_notes(made))
+    return Group(table(columns, rows, empty="the target matches the source"), *_notes(made))
 
 
 def _notes(made: AclPlan) -> list[Text]:

@@ -70,7 +70,7 @@ class Archive:
             return cls(location, msgspec.convert(state_file.decode(data, location.at(MANIFEST)), Contents))
         except (state_file.Damaged, msgspec.ValidationError) as error:
             raise ConfigError(
-                f"directory = {str(location)!r} has a {MANIFEST} that is none of an archive ({error})",
+                f"directory = {str(location)!r} has a {MANIFEST} that is not an archive manifest ({error})",
                 hint="copy the complete archive, or name another directory",
             ) from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
 import typer
@@ -14,6 +13,7 @@ from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError
 from replicator.exit_codes import ExitCode
+from replicator.observe.moment import moment
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import table
 
@@ -24,12 +24,12 @@ _TIMEOUT: Final = 120
 #: Queues that are shown.
 _MANY: Final = 40
 
-brokers = CommandApp(no_args_is_help=True, help="List brokers, and give up those that are gone for good.")
+brokers = CommandApp(no_args_is_help=True, help="List brokers, and forget permanently removed ones.")
 
 
 @brokers.command("list")
 def list_brokers(url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """List the brokers of both clusters, those too that are away or forgotten."""
+    """List the brokers of both clusters, including AWAY and FORGOTTEN ones."""
     found = Rest(url).get("/brokers")
     names = ("side", "broker", "state", "master", "queues")
     rows = [[*(each[name] for name in names), _time(each["forgotten_at"])] for each in found]
@@ -42,7 +42,8 @@ def forget(
     side: Annotated[
         Literal["source", "target"] | None,
         typer.Option(
-            help="Of which cluster it was; needed where both miss a broker of that name.", show_default=False
+            help="Cluster it belonged to; required if both clusters miss a broker of that name.",
+            show_default=False,
         ),
     ] = None,
     queues_to: Annotated[
@@ -69,8 +70,9 @@ def forget(
     if not yes:
         found = rest.ask("POST", where, wanted | {"dry_run": True})
         show(found, output, _drawn(found))
-        if not (output is Output.TABLE and sys.stdin.isatty() and _agrees()):
-            typer.echo("Nothing was changed: give --yes.", err=True)
+        asked = output is Output.TABLE and sys.stdin.isatty()
+        if not (asked and _agrees()):
+            typer.echo(f"Nothing was changed{'' if asked else ': give --yes'}.", err=True)
             raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
     found = rest.ask("POST", where, wanted | {"dry_run": False})
     show(found, output, _drawn(found))
@@ -112,7 +114,7 @@ def _drawn(found: dict[str, Any]) -> RenderableType:
             each["topic"],
             *(f"{each[end]['broker']}/{each[end]['queue']}" for end in ("source", "target")),
             "" if each["moved_to"] is None else f"{each['moved_to']['broker']}/{each['moved_to']['queue']}",
-            "" if each["position"] is None else each["position"],
+            "" if each["position"] is None else str(each["position"]),
             _time(each["copied_until"]),
         ]
         for each in found["queues"][:_MANY]
@@ -124,4 +126,4 @@ def _drawn(found: dict[str, Any]) -> RenderableType:
 
 
 def _time(seconds: float | None) -> str:
-    return "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return "" if seconds is None else moment(seconds)

@@ -13,8 +13,9 @@ from rich.live import Live
 from rich.text import Text
 
 from replicator.command_app import CommandApp
-from replicator.command_output import Output, Shown, show
+from replicator.command_output import Output, Shown, separator, show
 from replicator.errors import ConfigError, ReplicatorError
+from replicator.observe.counted import counted
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import cluster_table, lag_table, table
 from replicator.operate.top_view import Look, TopView
@@ -39,7 +40,7 @@ def cluster(url: Url = HERE, output: Shown = Output.TABLE) -> None:
     found = Rest(url).get("/getClusterInfo")
     words = f"group {found['group']}: {found['source']} to {found['target']}, assignment {found['generation']}"
     if found["rebalancing"]:
-        words += ", tasks are changing hands"
+        words += ", a rebalance is in progress"
     show(found, output, Group(Text(words), cluster_table(found)))
 
 
@@ -72,13 +73,13 @@ def where(
     columns = ("topic", "broker", "queue", "offset")
     if key:
         found = rest.get(f"{place}/key", topic=topic, key=key)
-        rows = [[pair[s][c] for s in ("source", "target") for c in columns] for pair in found]
+        rows = [[str(pair[s][c]) for s in ("source", "target") for c in columns] for pair in found]
         heads = [f"{s} {c}" for s in ("source", "target") for c in columns]
         return show(found, output, table(heads, rows, empty=""))
     if offset < 0:
         raise ConfigError("BROKER, QUEUE and OFFSET say which message", hint="or give --key")
     found = rest.get(place, topic=topic, broker=broker, queue=queue, offset=offset, side=side)
-    return show(found, output, table(columns, [[found[column] for column in columns]], empty=""))
+    return show(found, output, table(columns, [[str(found[column]) for column in columns]], empty=""))
 
 
 def top(
@@ -87,8 +88,8 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Show the current state once and exit.")] = False,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Show the group live, until Ctrl-C; as JSON, and where no terminal is, once."""
-    rest, console, view = Rest(url), Console(), TopView()
+    """Show the group live until Ctrl-C; once with -o json or when piped."""
+    rest, console, view = Rest(url), Console(), TopView(separator())
 
     def clock() -> str:
         return time.strftime("%H:%M:%S")
@@ -96,24 +97,21 @@ def top(
     def look() -> Look:
         return Look(time.monotonic(), rest.get("/getClusterInfo"), rest.get("/connectors/list"))
 
-    def draw(now: Look) -> RenderableType:
-        return view.draw(now, clock=clock(), height=console.height)
+    def draw(now: Look, height: int | None) -> RenderableType:
+        return view.draw(now, clock=clock(), height=height)
 
     def draw_next() -> RenderableType:
         try:
-            return draw(look())
+            return draw(look(), console.height)
         except ReplicatorError as error:  # a worker that restarts is what somebody may be waiting for
             return view.draw_again(str(error), clock=clock(), height=console.height)
 
-    if output is Output.JSON:
+    if output is Output.JSON or once or not console.is_terminal:
         now = look()
-        show({"cluster": now.cluster, "connectors": now.connectors}, output, draw(now))
-        return
-    if once or not console.is_terminal:
-        console.print(draw(look()))
+        show({"cluster": now.cluster, "connectors": now.connectors}, output, draw(now, None))
         return
     try:
-        with Live(draw(look()), console=console, screen=True, auto_refresh=False) as live:
+        with Live(draw(look(), console.height), console=console, screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(interval)
                 live.update(draw_next(), refresh=True)
@@ -146,7 +144,8 @@ def _connector_row(name: str, held: dict[str, Any]) -> list[Any]:
 @connectors.command()
 def create(name: Name, config: Config = None, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Create and start a connector."""
-    _told(Rest(url).ask("POST", path("connectors", name), _parse(config)), output, f"connector {name} exists")
+    given = _parse(config)
+    _told(Rest(url).ask("POST", path("connectors", name), given), output, f"connector {name} created")
 
 
 @connectors.command()
@@ -169,7 +168,7 @@ def config(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
 def status(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Show the state of a connector and of each of its topics."""
     found = Rest(url).get(path("connectors", name, "status"))
-    words = Text(f"connector {name} is {found['connector']['state']}, with {len(found['tasks'])} tasks")
+    words = Text(f"connector {name} is {found['connector']['state']}, with {counted(len(found['tasks']), 'task')}")
     problems = [Text(f"{topic}: {reason}", style="red") for topic, reason in found["problems"].items()]
     show(found, output, Group(words, lag_table({name: {"status": found}}), *problems))
 
@@ -178,8 +177,13 @@ def status(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
 def tasks(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """List a connector's tasks."""
     found = Rest(url).get(path("connectors", name, "tasks"))
-    rows = [[task["id"], task["worker_id"], task["state"]] for task in found]
-    show(found, output, table(("task", "worker", "state"), rows, empty="no task"))
+    rows = [[task["id"], task["worker_id"], task["state"], _cause(task.get("trace"))] for task in found]
+    show(found, output, table(("task", "worker", "state", "cause"), rows, empty="no task"))
+
+
+def _cause(trace: str | None) -> str:
+    """What a trace ends with; -o json has all of it."""
+    return next(reversed((trace or "").strip().splitlines()), "")
 
 
 @connectors.command()
@@ -258,16 +262,19 @@ def _parse(given: list[str] | None) -> dict[str, Any]:
         file = Path(given[0][1:])
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except OSError as error:
             raise ConfigError(
-                f"{str(file)!r} cannot be read as JSON ({error})", hint="name a readable file"
+                f"{str(file)!r} cannot be read ({error.strerror})", hint="name a readable file"
             ) from None
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{str(file)!r} is not valid JSON ({error})", hint="fix the file") from None
         if not isinstance(found, dict):
             raise ConfigError(f"{str(file)!r} does not hold a JSON object", hint='write {"topics": "orders"}')
         return found
     wrong = [pair for pair in given or () if "=" not in pair]
     if wrong:
+        verb = "is" if len(wrong) == 1 else "are"
         raise ConfigError(
-            f"{', '.join(map(repr, wrong))}: no name=value", hint="write for example topics=orders,pay-.*"
+            f"{', '.join(map(repr, wrong))} {verb} not name=value", hint="for example topics=orders,pay-.*"
         )
     return dict(pair.split("=", 1) for pair in given or ())

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.table import Column, Table
 from rich.text import Text
 
+from acl_sync import files
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
+from replicator.errors import ConfigError, StartupError
+from replicator.group.assignment import load_strategy
 from replicator.operate.options import ConfigFile, with_settings
 from replicator.operate.reports import SettingValue
 from replicator.plugins.transforms import chain_of
@@ -35,15 +39,25 @@ def check(
     """Show each setting's value and where it comes from, without connecting to a cluster."""
     settings = load(flags, file=config)
     chain_of(settings.transforms)
+    load_strategy(settings.assignment)
+    _read_accounts(settings.acl.source_dir)
     values = settings.model_dump(mode="json")
     given = origins(flags, file=config)
     rows = [(name, _shown(values, name), given.get(name, "default")) for name, _ in setting_fields()]
-    table = Table("setting", Column("value", overflow="fold"), "from")
+    table = Table("setting", Column("value", overflow="fold"), "from", box=None, pad_edge=False)
     for name, value, origin in rows:
         shown = Text("" if value is None else str(value))
         table.add_row(name, shown, Text(origin), style="dim" if origin == "default" else "")
     found = {name: SettingValue(value=value, origin=origin) for name, value, origin in rows}
     show(found, output, table)
+
+
+def _read_accounts(place: Path | None) -> None:
+    if place is not None:
+        try:
+            files.read(place)
+        except StartupError as error:
+            raise ConfigError(f"acl.source_dir: {error.message}", hint=error.hint) from None
 
 
 def _shown(values: Mapping[str, Any], name: str) -> Any:

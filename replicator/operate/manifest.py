@@ -65,7 +65,9 @@ class Manifest:
             ranges = msgspec.convert(content["ranges"], list[Range])
             outcomes = msgspec.convert(content["outcomes"], list[CopyOutcome])
         except (KeyError, TypeError, msgspec.ValidationError) as error:
-            raise ConfigError(f"manifest = {str(file)!r} is none of a backfill ({error})", hint=way_out) from None
+            raise ConfigError(
+                f"manifest = {str(file)!r} is not a backfill manifest ({error})", hint=way_out
+            ) from None
         if ours != identity:
             raise ConfigError(
                 f"manifest = {str(file)!r} is of {ours.source} to {ours.target}, not {identity.source} to"
@@ -111,7 +113,7 @@ class Manifest:
         except OSError as error:
             raise StartupError(
                 f"manifest = {str(self._file)!r} cannot be written ({error.strerror})",
-                hint="name a file of ours with --manifest",
+                hint="name a writable file with --manifest",
             ) from None
 
 

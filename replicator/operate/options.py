@@ -9,10 +9,10 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import typer
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from replicator.command_app import completing
-from replicator.settings import SECTIONS, is_size, section_of, setting_fields, size_text
+from replicator.settings import SECTIONS, is_size, section_of, setting_fields
+from replicator.settings.defaults import default_text
 
 __all__ = ["SELECTION", "ConfigFile", "MetricsPort", "flag_of", "has_flag", "is_of", "with_settings"]
 
@@ -91,7 +91,8 @@ def _option(name: str, field: FieldInfo) -> Any:
         extra = {"metavar": _metavar(field)}
         if get_origin(field.annotation) is list and (choices := _choices(*get_args(field.annotation))):
             extra["autocompletion"] = completing(choices, several=True)
-    text = f"{field.description}{_default(field)}"
+    default = default_text(field)
+    text = f"{field.description} [default: {default}]" if default else f"{field.description}"
     option = typer.Option(flag, help=text, show_default=False, rich_help_panel=section_of(name), **extra)
     return Annotated[kind | None, option]
 
@@ -107,19 +108,6 @@ def _metavar(field: FieldInfo) -> str:
         return "SHARE"
     kinds = {*(get_args(field.annotation) or [field.annotation]), get_origin(field.annotation)} - {type(None)}
     return next((word for kind, word in _METAVARS.items() if kind in kinds), "TEXT")
-
-
-def _default(field: FieldInfo) -> str:
-    value = field.default
-    if value is PydanticUndefined or value is None or value is False or value == []:
-        return ""
-    if isinstance(value, list):
-        value = ",".join(value)
-    elif is_size(field):
-        value = size_text(value)
-    elif isinstance(value, float):
-        value = f"{value:g}"
-    return f" [default: {value}]"
 
 
 def _put(values: dict[str, Any], path: list[str], value: object) -> None:

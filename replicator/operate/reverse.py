@@ -21,7 +21,7 @@ _BackUrl = Annotated[
     typer.Option(
         "--back-url",
         envvar="REPLICATOR_BACK_URL",
-        help="REST of any worker of the opposite route's group: it copies from the target to the source.",
+        help="REST address of any worker of the opposite route's group: it copies from the target to the source.",
     ),
 ]
 _Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]

@@ -9,6 +9,9 @@ from rich.console import RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from replicator.command_output import separator
+from replicator.observe.printable import one_line
+
 __all__ = ["cell", "cluster_table", "lag_table", "table"]
 
 _STYLES: Final = {
@@ -30,13 +33,17 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, empty: str) 
     return drawn
 
 
-def cell(value: Any) -> Text:
-    """A value as tables show it."""
+def cell(value: Any, comma: str | None = None) -> Text:
+    """A value as tables show it; `comma` stands between the thousands of a number, if not as the output has it.
+
+    A number that is typed again elsewhere, as an offset is, is given as text.
+    """
+    comma = separator() if comma is None else comma
     if isinstance(value, bool):
         value = "yes" if value else ""
     if isinstance(value, float):
-        value = f"{value:,.1f}"
-    text = f"{value:,}" if isinstance(value, int) else str(value if value is not None else "")
+        value = f"{value:{comma}.1f}"
+    text = f"{value:{comma}}" if isinstance(value, int) else one_line("" if value is None else str(value))
     return Text(text, style=_STYLES.get(text.lower(), ""))
 
 

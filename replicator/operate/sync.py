@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,6 +12,8 @@ from rich.text import Text
 from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError
 from replicator.exit_codes import ExitCode
+from replicator.observe.counted import counted
+from replicator.observe.moment import moment
 from replicator.observe.pending_lines import pending_lines, released_lines
 from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import table
@@ -157,8 +158,8 @@ def report_of(found: dict[str, Any]) -> Group:
         Text("all that the source had is at the target" if found["drained"] else "not all is at the target:"),
         *(Text(f"- {each['topic']}: {line}", style="red") for each in found["missing"] for line in _missing(each)),
         Text(
-            f"{found['offsets']:,} offsets {'to write' if dry_run else 'written'},"
-            f" {len(found['topics_opened']):,} topics {'to change' if dry_run else 'changed'}"
+            f"{counted(found['offsets'], 'offset')} {'to write' if dry_run else 'written'},"
+            f" {counted(len(found['topics_opened']), 'topic')} {'to change' if dry_run else 'changed'}"
         ),
         *(Text(f"- {problem}", style="red") for problem in found["problems"]),
         *_pending(found["pending"]),
@@ -196,7 +197,7 @@ def _missing(topic: dict[str, Any]) -> list[str]:
     lines = []
     if topic["messages"]:
         up_to = "" if topic["counted"] else "up to "
-        lines.append(f"{up_to}{topic['messages']:,} messages are only at the source")
+        lines.append(f"{up_to}{counted(topic['messages'], 'message is')} only at the source")
     if topic["problem"]:
         lines.append(topic["problem"])
     known = [_last_known(each) for each in topic["unknown_queues"]]
@@ -209,8 +210,8 @@ def _last_known(queue: dict[str, Any]) -> str:
     if not queue["position"]:
         return f"{name}: nothing of it was copied"
     until = queue["copied_until"]
-    stored = "" if until is None else f", stored {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return f"{name}: copied up to offset {queue['position'] - 1:,}{stored}; the rest is not known"
+    stored = "" if until is None else f", stored {moment(until)}"
+    return f"{name}: copied up to offset {queue['position'] - 1}{stored}; the rest is not known"
 
 
 def _actions(found: list[dict[str, Any]], why: str, *, empty: str) -> Any:

@@ -11,6 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from replicator.observe.duration import duration
+from replicator.observe.printable import one_line
 from replicator.operate.show import cell, cluster_table
 
 __all__ = ["Look", "TopView"]
@@ -50,16 +51,18 @@ class Look(NamedTuple):
 class TopView:
     """Looks at a group one after the other; rates are those of the last ten seconds, or since the look before."""
 
-    def __init__(self) -> None:
+    def __init__(self, comma: str = ",") -> None:
+        self._comma = comma  # between the thousands of numbers
         self._looks: deque[Look] = deque()
         self._clock = ""
 
-    def draw(self, look: Look, *, clock: str, height: int) -> RenderableType:
+    def draw(self, look: Look, *, clock: str, height: int | None) -> RenderableType:
         """The group at `look`.
 
         Args:
             clock: the time of day.
-            height: lines of the screen; topics that have no room are counted instead.
+            height: lines of the screen; topics that have no room are counted instead. None: there is no screen,
+                and everything is there, uncut.
         """
         self._looks.append(look)
         self._clock = clock
@@ -72,19 +75,24 @@ class TopView:
         lines = [_line(f"{clock} {line}", "red") for line in reason.splitlines()]
         return Group(*lines, self._draw(self._looks[-1], height - len(lines)))
 
-    def _draw(self, look: Look, height: int) -> RenderableType:
-        topics = look.topics()
+    def _draw(self, look: Look, height: int | None) -> RenderableType:
+        topics, several = look.topics(), len(look.connectors) > 1
         worst = sorted(topics, key=lambda name: (-topics[name]["severity"], -topics[name]["lag_messages"], name))
+        if height is None:
+            named = Column("topic", overflow="fold")
+            table = self._topics(worst, topics, named, several=several)
+            return Group(*self._head(look, topics), cluster_table(look.cluster), Text(), table)
         room = max(1, height - _HEAD - len(look.cluster["workers"]))
         shown = worst if len(worst) <= room else worst[: room - 1]
-        parts: list[RenderableType] = [*self._head(look, topics), cluster_table(look.cluster), Text()]
-        parts.append(self._topics(shown, topics, several=len(look.connectors) > 1))
+        named = Column("topic", no_wrap=True, overflow="ellipsis", ratio=1)
+        parts: list[RenderableType] = [_line(line.plain, str(line.style)) for line in self._head(look, topics)]
+        parts += [_workers(look.cluster), Text(), self._topics(shown, topics, named, several=several)]
         if len(shown) < len(worst):
             parts.append(Text(f"… and {len(worst) - len(shown)} topics that are no worse", style="dim"))
         return Group(*parts)
 
-    def _head(self, look: Look, topics: Mapping[Any, Mapping[str, Any]]) -> list[RenderableType]:
-        cluster = look.cluster
+    def _head(self, look: Look, topics: Mapping[Any, Mapping[str, Any]]) -> list[Text]:
+        cluster, comma = look.cluster, self._comma
         states = ", ".join(
             f"{name} {held['status']['connector']['state']}" for name, held in look.connectors.items()
         )
@@ -93,20 +101,26 @@ class TopView:
         copied, lag = sums.pop("copied"), sums.pop("lag")
         rate, eta = self._rate(topics, "copied"), self._eta(topics)
         seconds = max((topic["lag_seconds"] for topic in topics.values()), default=0.0)
-        line = f"copied {copied:,}" + (f" · {rate:,.0f} msg/s" if rate is not None else "")
-        line += f" · lag {lag:,}" + (f", {seconds:,.1f} s" if lag else "") + (f" · ETA {eta}" if eta else "")
-        found = " · ".join(f"{word} {count:,}" for word, count in sums.items() if count)
+        line = f"copied {copied:{comma}}" + (f" · {rate:{comma}.0f} msg/s" if rate is not None else "")
+        line += f" · lag {lag:{comma}}" + (f", {seconds:{comma}.1f} s" if lag else "")
+        line += f" · ETA {eta}" if eta else ""
+        found = " · ".join(f"{word} {count:{comma}}" for word, count in sums.items() if count)
         style = "yellow" if found else "dim"
-        return [_line(title), _line(line), _line(found or "no gaps, losses or duplicates", style), Text()]
+        return [Text(one_line(title)), Text(line), Text(found or "no gaps, losses or duplicates", style), Text()]
 
     def _topics(
-        self, shown: list[tuple[str, str]], topics: Mapping[tuple[str, str], Mapping[str, Any]], *, several: bool
+        self,
+        shown: list[tuple[str, str]],
+        topics: Mapping[tuple[str, str], Mapping[str, Any]],
+        name: Column,
+        *,
+        several: bool,
     ) -> RenderableType:
         if not shown:
             return Text("nothing is copied yet", style="dim")
-        name = Column("topic", no_wrap=True, overflow="ellipsis", ratio=1)
         numbers = (Column(head, justify="right", no_wrap=True) for head in ("lag", "lag s", "msg/s", "ETA", "gaps"))
-        drawn = Table(name, Column("state", no_wrap=True), *numbers, box=None, pad_edge=False, expand=True)
+        columns = (name, Column("state", no_wrap=True), *numbers)
+        drawn = Table(*columns, box=None, pad_edge=False, expand=bool(name.ratio))
         for key in shown:
             topic = topics[key]
             rate = self._rate({key: topic}, "copied")
@@ -119,7 +133,7 @@ class TopView:
                 self._eta({key: topic}),
                 topic["gap_messages"] + topic["target_lost"],
             ]
-            drawn.add_row(*(cell(value) for value in values))
+            drawn.add_row(*(cell(value, self._comma) for value in values))
         return drawn
 
     def _rate(self, topics: Mapping[Any, Mapping[str, Any]], name: str) -> float | None:
@@ -141,5 +155,21 @@ class TopView:
         return "-" if growth is None or growth >= 0 else duration(lag / -growth)
 
 
+def _workers(cluster: Mapping[str, Any]) -> RenderableType:
+    """The workers, each in one line of a screen, its id whole; what is odd about one stands behind it."""
+    shares = {"worker": None, "REST": 4, "state": None, "tasks": None, "notes": 3}  # of what is left of a line
+    columns = [Column(head, no_wrap=True, overflow="ellipsis", ratio=share) for head, share in shares.items()]
+    drawn = Table(*columns, box=None, pad_edge=False, expand=True)
+    for worker in cluster["workers"]:
+        noted = {
+            "leader": worker["leader"],
+            "takes no tasks": not worker["takes_tasks"] and not worker["waiting_for"],
+            f"waits for {worker['waiting_for']}": worker["waiting_for"],
+        }
+        values = (worker[name] for name in ("worker_id", "address", "state", "tasks"))
+        drawn.add_row(*map(cell, values), cell(", ".join(note for note, holds in noted.items() if holds)))
+    return drawn
+
+
 def _line(text: str, style: str = "") -> Text:
-    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+    return Text(one_line(text), style=style, no_wrap=True, overflow="ellipsis")

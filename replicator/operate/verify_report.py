@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 from replicator.errors import StartupError
+from replicator.observe.moment import moment
 from replicator.ranges.comparer import Compared
 from replicator.ranges.findings import KINDS, Finding
 from replicator.ranges.pairing import RUN
@@ -149,7 +149,7 @@ def _keys(one: Finding) -> str:
     """By what the message of a finding can be looked up."""
     named = {"UNIQ_KEY": one.uniq_key, "KEYS": one.keys}
     if one.stored is not None:
-        named["stored"] = datetime.fromtimestamp(one.stored / 1000, UTC).isoformat(timespec="milliseconds")
+        named["stored"] = moment(one.stored / 1000, f"%Y-%m-%dT%H:%M:%S.{one.stored % 1000:03}+00:00")
     shown = {name: value if value.isprintable() else repr(value) for name, value in named.items() if value}
     return "".join(f" {name}={value}" for name, value in shown.items())
 

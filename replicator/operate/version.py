@@ -23,7 +23,8 @@ def version(output: Shown = Output.TABLE) -> None:
         pyspark=_installed("pyspark"),
         compiled=COMPILED,
     )
-    rows = [[name, "not installed" if value is None else value] for name, value in found]
+    names = {"version": "replicator"}
+    rows = [[names.get(name, name), "not installed" if value is None else value] for name, value in found]
     show(found, output, table(("component", "version"), rows, empty=""))
 
 

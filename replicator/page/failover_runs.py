@@ -117,7 +117,7 @@ class FailoverRuns:
             log.error("failover has failed", connector=run.connector, reason=str(error))
         except asyncio.CancelledError:
             run.problem = NotNow("the worker has ended meanwhile", hint="repeat the failover at another worker")
-            log.error("failover is cut off by the end of this worker", connector=run.connector)
+            log.error("failover interrupted: this worker is stopping", connector=run.connector)
             raise
         except Exception as error:
             run.problem = ReplicatorError(

@@ -6,6 +6,7 @@ import time
 from typing import Final, Literal
 
 from replicator.observe.duration import duration
+from replicator.observe.moment import moment
 
 __all__ = ["Kind", "ago", "clock", "kind_of", "number", "per_second", "size"]
 
@@ -13,9 +14,9 @@ __all__ = ["Kind", "ago", "clock", "kind_of", "number", "per_second", "size"]
 Kind = Literal["good", "busy", "warn", "bad", "idle"]
 
 _KINDS: Final[dict[str, Kind]] = {
-    **dict.fromkeys(("RUNNING", "yes", "online", "ONLINE", "info"), "good"),
+    **dict.fromkeys(("RUNNING", "yes", "ONLINE", "info"), "good"),
     **dict.fromkeys(("STARTING", "BACKFILLING", "RECOVERING", "debug"), "busy"),
-    **dict.fromkeys(("WAITING", "unknown", "leaving", "warning", "AWAY", "SILENT", "blocked"), "warn"),
+    **dict.fromkeys(("WAITING", "unknown", "LEAVING", "warning", "AWAY", "SILENT", "blocked"), "warn"),
     **dict.fromkeys(("FAILED", "UNASSIGNED", "no", "missing", "error", "stalled", "NO_MASTER"), "bad"),
 }
 #: An en dash.
@@ -49,10 +50,8 @@ def clock(at: float) -> str:
     """A time of day in UTC, with the date where that is not today's."""
     if not at:
         return "never"
-    day = (
-        "%H:%M:%S" if time.strftime("%F", time.gmtime(at)) == time.strftime("%F", time.gmtime()) else "%F %H:%M:%S"
-    )
-    return time.strftime(f"{day} UTC", time.gmtime(at))
+    is_today = moment(at, "%F") == moment(time.time(), "%F")
+    return moment(at, "%H:%M:%S UTC") if is_today else moment(at)
 
 
 def size(count: float) -> str:

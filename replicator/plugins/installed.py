@@ -38,9 +38,8 @@ def load(group: str, name: str, *, field: str, ours: tuple[str, ...] = ()) -> An
     found = installed(group)
     if name not in found:
         there = ", ".join([*ours, *found])
-        raise ConfigError(
-            f"{field} = {name!r} is not installed: " + (f"there are {there}" if there else "none of its kind is")
-        )
+        none = f"no {group.rpartition('.')[2]} (entry points {group}) are installed"
+        raise ConfigError(f"{field} = {name!r} is not installed: " + (f"there are {there}" if there else none))
     try:
         return found[name].load()
     except Exception as error:

@@ -77,13 +77,13 @@ class Frame(NamedTuple):
         """The extension field `name` as an integer.
 
         Raises:
-            ProtocolError: the field is missing or no number.
+            ProtocolError: the field is missing or not a number.
         """
         value = self.fields.get(name)
         try:
             return int(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
-            raise ProtocolError(f"answer with code {self.code}: field {name} is {value!r}, no number") from None
+            raise ProtocolError(f"answer with code {self.code}: field {name} is {value!r}, not a number") from None
 
 
 def encode_request(

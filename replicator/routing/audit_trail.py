@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from replicator.observe.printable import one_line
 from replicator.routing.audit_budget import AuditBudget
 from replicator.routing.audit_segment import Difference, Segment, segments_found
 from replicator.routing.offset_map import OffsetMap
@@ -26,6 +27,8 @@ _AGAIN: Final = 60.0
 #: Differences whose places are remembered, so that none counts twice; and those that are shown.
 _NAMED: Final = 1000
 _LATEST: Final = 5
+#: Characters of what is said of one: it names what messages say of themselves.
+_DETAIL: Final = 300
 
 
 class AuditCounts(NamedTuple):
@@ -345,7 +348,8 @@ class AuditTrail:
     def differ(self, found: Iterable[Difference]) -> list[Difference]:
         """Counts those of `found` that were not known, and returns them."""
         new = []
-        for each in found:
+        for named in found:
+            each = named._replace(detail=one_line(named.detail[:_DETAIL]))  # or the record of it all would not fit
             key = each[:3]
             if key not in self._named:
                 self._named[key] = None

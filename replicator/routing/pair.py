@@ -125,7 +125,7 @@ class QueuePair:
         """What a copy is that came besides those that were sent."""
         position = self.state.progress.position
         if position is not None and found.offset >= position:
-            return Difference("unknown", found.offset, offset, "nobody has copied that message yet")
+            return Difference("unknown", found.offset, offset, "this message has not been copied yet")
         return Difference("duplicate", found.offset, offset, "stored besides what was sent")
 
     def _differs(self, difference: Difference) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
 
 from replicator.client.system_topics import RETRY_PREFIX, is_group_topic
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig
 from replicator.routing.options import Identity
-from replicator.routing.queue_map import Queue, QueueMap, extend, needed_queues, write_queues
+from replicator.routing.queue_map import MAX_QUEUES, Queue, QueueMap, extend, needed_queues, write_queues
 from replicator.routing.selector import TopicSelector, refuse_template, refused_name, rename, rename_retries
 
 __all__ = ["MAX_QUEUES", "TopicPlan", "Topics", "chosen_names", "plan_topics", "queues_of", "unsupported"]
@@ -33,10 +32,6 @@ class TopicPlan:
     problem: str = ""
 
 
-#: Queues of a topic on one broker. Each takes some kilobytes, and each one is asked about.
-MAX_QUEUES: Final = 16_384
-
-
 def unsupported(config: TopicConfig) -> str:
     """Why a topic of this kind cannot be copied; empty when it can."""
     if config.attributes.get("queue.type") == "BatchCQ":
@@ -52,6 +47,15 @@ def unsupported(config: TopicConfig) -> str:
     if config.queues > MAX_QUEUES:
         return f"it has {config.queues:,} queues on a broker, and up to {MAX_QUEUES:,} can be copied"
     return ""
+
+
+def _too_many(queue_map: QueueMap) -> str:
+    """Why no target broker is given that many queues; empty when each may have its own."""
+    last = max(queue_map.values(), key=lambda queue: queue.queue_id, default=Queue("", 0))
+    if last.queue_id < MAX_QUEUES:
+        return ""
+    have = f"{last.queue_id + 1:,} queues on target broker {last.broker}"
+    return f"it would have {have}, and up to {MAX_QUEUES:,} can be copied"
 
 
 def _moved_levels(source: Mapping[str, TopicConfig], queue_map: QueueMap) -> str:
@@ -161,9 +165,9 @@ def _plan_topic(
     queues = [Queue(broker, i) for broker, config in source.items() for i in range(config.queues)]
     existing = queues_of(target, target_name)
     queue_map = extend(known, queues, list(target), left=left, existing=existing)
-    moved = _moved_levels(source, {queue: queue_map[queue] for queue in queues})
-    if moved:
-        return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=moved)
+    problem = _too_many(queue_map) or _moved_levels(source, {queue: queue_map[queue] for queue in queues})
+    if problem:
+        return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=problem)
     model = replace(next(iter(source.values())), perm=perm)
     writes = []
     for broker, count in sorted(needed_queues(queue_map).items()):

@@ -53,6 +53,8 @@ VIA: Final = PREFIX + b"VIA"
 RETRIES: Final = PREFIX + b"RETRIES"
 DUE: Final = PREFIX + b"DUE"
 
+#: Of the numbers of a place: what comes after it still fits into a record.
+_BITS: Final = 62
 _KEPT: Final = DUE + b"\x01"
 _OF_COPIES: Final = (ORIGIN, SOURCE, VIA, RETRIES, properties.SEAL)
 
@@ -78,10 +80,12 @@ def read(raw: bytes) -> Provenance | None:
         return None
     try:
         cluster, _, place = source.decode().partition("/")
-        broker, queue_id, offset, stored = place.rsplit("/", 3)
-        return Provenance(origin.decode(), cluster, broker, int(queue_id), int(offset), int(stored))
+        broker, *numbers = place.rsplit("/", 3)
+        queue_id, offset, stored = map(int, numbers)
+        found = Provenance(origin.decode(), cluster, broker, queue_id, offset, stored)
     except ValueError:
         return None
+    return None if (queue_id | offset | stored) >> _BITS else found  # one is negative, or too great
 
 
 def of(message: StoredMessage, topic: str) -> Provenance | None:

@@ -11,11 +11,14 @@ have equally many: each would make room for what the other has made for it, agai
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from replicator.client.topics import TopicConfig
 
-__all__ = ["Queue", "QueueMap", "extend", "moved_to", "needed_queues", "write_queues"]
+__all__ = ["MAX_QUEUES", "Queue", "QueueMap", "extend", "moved_to", "needed_queues", "write_queues"]
+
+#: Queues of a topic on one broker. Each takes some kilobytes, and each one is asked about.
+MAX_QUEUES: Final = 16_384
 
 
 class Queue(NamedTuple):
@@ -123,10 +126,11 @@ def moved_to(
 
 
 def needed_queues(queue_map: QueueMap) -> dict[str, int]:
-    """The queue numbers that the topic needs on each target broker."""
+    """The queue numbers that the topic needs on each target broker; none for queues that no topic has."""
     needed: dict[str, int] = {}
     for target in queue_map.values():
-        needed[target.broker] = max(needed.get(target.broker, 0), target.queue_id + 1)
+        if target.queue_id < MAX_QUEUES:
+            needed[target.broker] = max(needed.get(target.broker, 0), target.queue_id + 1)
     return needed
 
 

@@ -277,7 +277,7 @@ class SourceTask:
                 counters = self._state.counters
                 counters.skip("filter", counters.unread(start, end, offsets_of(messages)))
             elif not self._from_master:
-                self._fail(SourceLost(f"slave {self._connection.address} has not all that its master had"))
+                self._fail(SourceLost(f"slave {self._connection.address} lacks messages that its master had"))
                 return False
             else:
                 self._fail(SourceGap(*_first_hole(start, end, messages)), before=messages)

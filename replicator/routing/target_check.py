@@ -109,7 +109,7 @@ class TargetCheck:
         known = state.progress.last
         if known is not None and not tail.known_holds:
             await self._lost(known, tail)
-        elif shared.options.sealer is None and not tail.recreated:
+        elif not self._knows_ours() and not tail.recreated:
             await self._refuse_jump(known, tail)
         self._take(tail)
         self.suspicious |= self.unsettled
@@ -169,10 +169,15 @@ class TargetCheck:
                 hint="if they are right, start the group with worker_group_accept_unsigned once, so that it"
                 " continues after them; if not, delete the topic at the target",
             )
-        self._log.error("copies of others are not believed", count=tail.unsealed)
+        self._log.error("unsealed copies ignored", count=tail.unsealed)
+
+    def _knows_ours(self) -> bool:
+        """Whether copies are believed by their seals alone."""
+        sealer = self._shared.options.sealer
+        return sealer is not None and not sealer.accepts_unsealed
 
     async def _refuse_jump(self, known: CopyRecord | None, tail: Tail) -> None:
-        """Where nothing is sealed, others may have written a copy that is ahead of what was copied.
+        """Where no seal is needed, others may have written a copy that is ahead of what was copied.
 
         A source that is away does not keep the target from being checked: its end counts in a failover.
 
@@ -192,10 +197,14 @@ class TargetCheck:
                         f"the target queue has a copy of source offset {copy.source}, and none of {skipped}, which"
                         " the source has and the route copies: somebody else has written it, or the target has lost"
                         " messages, or the route's filter was changed while it copied",
-                        hint=f"with worker_group_secret_file the group continues at source offset {begin}, and"
+                        hint=f"{self._way_to_seals()} the group continues at source offset {begin}, and"
                         " believes only copies that it has sealed",
                     )
             begin = max(begin or 0, copy.source + 1)
+
+    def _way_to_seals(self) -> str:
+        secret = self._shared.options.sealer is not None
+        return "without worker_group_accept_unsigned" if secret else "with worker_group_secret_file"
 
     async def _lost(self, known: CopyRecord, tail: Tail) -> None:
         """The target has lost what it had acknowledged: policy decides.
@@ -244,7 +253,7 @@ class TargetCheck:
         if tail.end < progress.target_floor:  # what the source has no longer cannot be copied again
             lost = progress.target_floor - tail.end
             # Which of them others wrote, or retention had deleted before, nobody knows any more.
-            self._log.error("target lost messages of before the source was reset", up_to=lost, target_end=tail.end)
+            self._log.error("target lost messages stored before the source reset", up_to=lost, target_end=tail.end)
             counters.target_lost += lost
             progress.target_floor = tail.end
         counters.foreign += tail.foreign

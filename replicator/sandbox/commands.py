@@ -212,7 +212,7 @@ def _report(record: Record, *, state: State, states: Mapping[int, ProcessState])
 def _drawn(clusters: Sequence[ClusterReport]) -> RenderableType:
     if not clusters:
         return Text(_NONE)
-    table = Table("cluster", "version", "process", "address", "pid", "state")
+    table = Table("cluster", "version", "process", "address", "pid", "state", box=None, pad_edge=False)
     for cluster in clusters:
         for process in cluster.processes:
             name = process.role if process.role in {"name server", "proxy"} else f"{process.role} {process.name}"

@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from replicator.command_app import completing
-from replicator.command_output import Output, Shown, show
+from replicator.command_output import Output, Shown, separator, show
 from replicator.errors import ConfigError
 from replicator.exit_codes import ExitCode
+from replicator.observe.counted import counted
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.sandbox import traffic
@@ -91,7 +92,7 @@ async def _topic(name: str, cluster: str, *, queues: int, output: Output) -> int
     async with traffic.opened(record, state) as client:
         made = await traffic.create(client, name, queues=queues)
     found = TopicMade(cluster=record.name, topic=name, queues=len(made))
-    show(found, output, Text(f"{record.name} has topic {name} with {len(made)} queues."))
+    show(found, output, Text(f"{record.name} has topic {name} with {counted(len(made), 'queue')}."))
     return 0
 
 
@@ -102,9 +103,9 @@ async def _topics(cluster: str, *, output: Output) -> int:
         async with traffic.opened(record, state) as client:
             for name, queues, messages in await traffic.held(client):
                 found.append(TopicHeld(cluster=record.name, topic=name, queues=queues, messages=messages))
-    table = Table("cluster", "topic", "queues", "messages")
+    table = Table("cluster", "topic", "queues", "messages", box=None, pad_edge=False)
     for each in found:
-        table.add_row(each.cluster, each.topic, str(each.queues), f"{each.messages:,}")
+        table.add_row(each.cluster, each.topic, str(each.queues), f"{each.messages:{separator()}}")
     show(found, output, table if found else Text("There are no topics."))
     return 0
 
@@ -117,7 +118,7 @@ async def _produce(topic: str, cluster: str, *, shape: traffic.Shape, count: int
             async for sent in traffic.produce(client, topic, shape, count=count, rate=rate):
                 tell(f"Sent {sent:,} of {count:,} to {topic} …")
     found = Produced(cluster=record.name, topic=topic, messages=sent)
-    show(found, output, Text(f"Sent {sent:,} messages to {topic} at {record.name}."))
+    show(found, output, Text(f"Sent {counted(sent, 'message')} to {topic} at {record.name}."))
     return 0
 
 

@@ -15,6 +15,7 @@ from pydantic_settings import EnvSettingsSource
 
 from replicator.errors import ConfigError
 from replicator.settings.clusters import expand_cluster
+from replicator.settings.mistakes import way_out
 from replicator.settings.model import ENV_PREFIX, Settings, setting_fields
 from replicator.settings.shown import shown, without_user_info
 
@@ -182,7 +183,8 @@ def explain(error: ValidationError, model: type[BaseModel] = Settings) -> Iterat
     names = {*fields, "source", "target"}
     secrets = tuple(name for name, field in fields.items() if SecretStr in get_args(field.annotation))
     for problem in error.errors():
-        name = ".".join(str(part) for part in problem["loc"] if part != "function-before")
+        parts = (part for part in problem["loc"] if isinstance(part, str))  # the value says which one of a list
+        name = ".".join(part for part in parts if part != "function-before")
         kind, value = problem["type"], problem.get("input")
         if kind == "extra_forbidden":
             yield f"{name} is not a setting: {_closest(name, names)}"
@@ -192,5 +194,5 @@ def explain(error: ValidationError, model: type[BaseModel] = Settings) -> Iterat
             flag = name.removesuffix(".namesrv").replace("_", "-").replace(".", "-")
             yield f"{name} is missing: give --{flag}, or set it in the file or the environment"
         else:
-            message = without_user_info(problem["msg"].removeprefix("Value error, "))
+            message = without_user_info(way_out(problem))
             yield f"{name or 'settings'}{'' if name.startswith(secrets) else shown(value)}: {message}"

@@ -7,7 +7,7 @@ given up, it says nothing any more; `moved` in the topic's record says what beco
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.queue_map import Queue
@@ -15,13 +15,22 @@ from replicator.routing.queue_progress import Seen
 from replicator.routing.state import QueueState
 from replicator.state.topic_record import TopicRecord
 
-__all__ = ["is_about", "offset_record", "position_record", "restore"]
+__all__ = ["is_about", "offset_of", "offset_record", "position_record", "restore"]
+
+#: Numbers that are read from a record: half of what fits into one.
+_MOST: Final = 2**62
 
 
 def is_about(offset: Mapping[str, Any], target: Queue) -> bool:
     """Whether an offset record is about this target queue; one of a version that did not say so is."""
     there = offset.get("target")
     return there is None or Queue(*there) == target
+
+
+def offset_of(position: Mapping[str, Any] | None) -> int | None:
+    """The source offset that a queue is at, by its record; None where there is none, or that of a plugin's task."""
+    found = None if position is None else position["position"]
+    return found if isinstance(found, int) else None
 
 
 def position_record(state: QueueState) -> dict[str, Any]:
@@ -65,6 +74,7 @@ def restore(
     """
     progress, counters = state.progress, state.counters
     if position is not None:
+        position = _countable(position)
         progress.position = position["position"]
         progress.start = position["start"]
         progress.resumed = position.get("resumed")
@@ -83,6 +93,15 @@ def restore(
         progress.clean = offset["clean"]
     elif position is None:
         progress.clean = topic is not None and state.source in topic.fresh
+
+
+def _countable(value: Any) -> Any:
+    """`value` with no number so great that it does not fit into a record any more once it was counted on."""
+    if isinstance(value, dict):
+        return {name: _countable(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_countable(each) for each in value]
+    return min(value, _MOST) if isinstance(value, int) else value
 
 
 def _move(state: QueueState, offset: Mapping[str, Any], topic: TopicRecord | None) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from replicator.errors import ReplicatorError
+from replicator.routing.queue_map import MAX_QUEUES
 from replicator.state import record_values as values
 from replicator.state.record import Kind, Record, Version
 from replicator.state.record_values import Count, Text, WorkerId
@@ -44,8 +45,10 @@ _SYNC: Final[Mapping[str, Any]] = {
     "answer": values.SyncAnswer,
     "release": values.SyncRelease,
     "failover": values.SyncFailover,
-    "acl": dict[Text, dict[str, Any]],
+    "acl": dict[Text, values.OwnedAccounts],
 }
+#: Entries of the ledger, `connector/kind/broker/item`, by their kind.
+_LEDGER: Final[Mapping[str, Any]] = {"topics": values.SyncTopic}
 _VALUES: Final[Mapping[Kind, Any]] = {
     Kind.CONNECTOR: values.ConnectorValue,
     Kind.TASK: values.Task,
@@ -61,7 +64,7 @@ _KEYS: Final[Mapping[Kind, Any]] = {
     Kind.ASSIGNMENT: Literal[""],
     Kind.STATUS: WorkerId,
     Kind.CLUSTERS: Literal[""],
-    Kind.BROKER: Annotated[str, Meta(max_length=300, pattern=r"\A(source|target)/[^\x00-\x1f\x7f]+\Z")],
+    Kind.BROKER: Annotated[str, Meta(max_length=300, pattern=rf"\A(source|target)/[^\x00-\x1f{values.HIDDEN}]+\Z")],
 }
 
 
@@ -99,7 +102,7 @@ def _type_of(kind: Kind, key: str) -> Any:
     if kind is not Kind.SYNC:
         return _VALUES[kind]
     _, _, name = key.partition("/")
-    return _SYNC.get(name, values.SyncEntry)
+    return _SYNC.get(name) or _LEDGER.get(name.partition("/")[0], values.SyncEntry)
 
 
 def _refuse_depth(value: object, left: int) -> None:
@@ -130,7 +133,16 @@ def _intervals_grow(_: values.Offset | None, value: dict[str, Any]) -> None:
         source, target = one + length, other + length
 
 
+def _queues_are_few(_: values.Task | None, value: dict[str, Any]) -> None:
+    queues = value["queues"]
+    others = (*value["late"], *value["fresh"], *value.get("moved", ()), *value.get("left", ()))
+    for name in (*queues, *queues.values(), *others):
+        if int(name.rpartition("/")[2]) >= MAX_QUEUES:
+            raise Misfit(f"no topic of {MAX_QUEUES:,} queues on a broker has a queue {name}")
+
+
 _CHECKS: Final[Mapping[Kind, Callable[[Any, Any], None]]] = {
+    Kind.TASK: _queues_are_few,
     Kind.POSITION: _position_has_a_start,
     Kind.OFFSET: _intervals_grow,
 }
@@ -203,7 +215,7 @@ _ROWS: Final = msgspec.json.Decoder(
 _RECORDS: Final = msgspec.json.Decoder(list[Record])
 _ODD: Final = msgspec.json.Decoder(_Odd)
 #: Kinds whose rows say all of them, with a check of what types cannot say.
-_CHECKED: Final[Mapping[Kind, Callable[[Any, Any], None]]] = {Kind.TASK: _nothing, **_CHECKS}
+_CHECKED: Final[Mapping[Kind, Callable[[Any, Any], None]]] = _CHECKS
 
 
 def fit_all(raw: bytes, *, now: float) -> tuple[list[Record], list[Skipped]]:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
 from replicator.routing.offset_map import MAX_INTERVALS
 
 __all__ = [
+    "HIDDEN",
     "Anomalies",
     "Assignment",
     "Audit",
+    "AuditedChange",
     "Broker",
+    "Change",
     "Clusters",
     "Connector",
     "ConnectorValue",
     "Count",
     "EarlierAnswer",
+    "Int",
     "Noticed",
     "Offset",
+    "OwnedAccounts",
     "Position",
     "Queue",
     "Resource",
@@ -29,28 +34,37 @@ __all__ = [
     "SyncAnswer",
     "SyncAudit",
     "SyncEntry",
+    "SyncFailover",
     "SyncRelease",
     "SyncRequest",
     "SyncStatus",
+    "SyncTopic",
     "Target",
     "Task",
     "Text",
     "Topic",
+    "TopicSettings",
     "Words",
     "WorkerId",
     "WorstQueue",
 ]
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-#: One line without control characters, which would change what a terminal shows.
-Text = Annotated[str, Meta(max_length=1000, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
+#: What changes what a terminal shows, beside the controls of ASCII: those of ISO 8859, line ends of Unicode, and
+#: what has text run the other way.
+HIDDEN: Final = r"\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+#: One line, of what is seen as it is.
+Text = Annotated[str, Meta(max_length=1000, pattern=rf"\A[^\x00-\x1f{HIDDEN}]*\Z")]
 #: An id of a worker, or empty: state that was made without one.
 WorkerId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.:@-]{0,100}\Z")]
 Connector = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.:@-]{1,100}\Z")]
-Queue = Annotated[str, Meta(max_length=300, pattern=r"\A[^\x00-\x1f\x7f]+/[0-9]{1,9}\Z")]
+Queue = Annotated[str, Meta(max_length=300, pattern=rf"\A[^\x00-\x1f{HIDDEN}]+/[0-9]{{1,9}}\Z")]
 #: For people, of several lines perhaps.
-Words = Annotated[str, Meta(max_length=20_000)]
-Seconds = Annotated[float, Meta(ge=0)]
+Words = Annotated[str, Meta(max_length=20_000, pattern=rf"\A[^\x00-\x08\x0b\x0c\x0e-\x1f{HIDDEN}]*\Z")]
+#: Since the epoch, or of a duration: up to the year 2096. Greater ones are in no calendar.
+Seconds = Annotated[float, Meta(ge=0, le=4e9)]
+#: A number of Java's, as brokers have them in settings.
+Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class ConnectorValue(Struct):
@@ -222,18 +236,41 @@ class SyncStatus(Struct):
     kinds: dict[Text, Resource] = {}
 
 
+class Change(Struct):
+    """What was done, or could not be, of one thing at the target."""
+
+    kind: Text
+    action: Text
+    broker: Text
+    name: Text
+    before: dict[Text, Any] | None
+    after: dict[Text, Any] | None
+    blocked: Words
+    note: Words
+    error: Words
+
+
+class AuditedChange(Change):
+    """The same with when and where it was done, and who asked for it where somebody did."""
+
+    at: Seconds
+    worker: WorkerId
+    connector: Text
+    actor: Text = ""
+
+
 class SyncAudit(Struct):
     """What the metadata task has changed last."""
 
-    entries: list[dict[str, Any]] = []
+    entries: list[AuditedChange] = []
 
 
-class SyncRequest(Struct, omit_defaults=True):
+class SyncRequest(Struct):
     """What a worker asks of the metadata task."""
 
-    id: Text = ""
-    force: list[Text] = []
-    until: Seconds = 0.0
+    id: Text
+    force: list[Text]
+    until: Seconds
     by: Text = ""
 
 
@@ -244,8 +281,8 @@ class SyncRelease(Struct):
     """
 
     by: WorkerId
-    topics: list[Text] = []
-    done: bool = False
+    topics: list[Text]
+    done: bool
 
 
 class SyncFailover(Struct, omit_defaults=True):
@@ -264,22 +301,47 @@ class EarlierAnswer(Struct):
     """What the metadata task has made of a request before the last one."""
 
     id: Text
-    done: list[dict[str, Any]] | None
+    done: list[Change] | None
 
 
-class SyncAnswer(Struct):
+class SyncAnswer(EarlierAnswer):
     """What the metadata task has made of a request, and of the last ones before it."""
 
-    id: Text = ""
-    done: list[dict[str, Any]] | None = None
     earlier: Annotated[list[EarlierAnswer], Meta(max_length=100)] = []
 
 
-class SyncEntry(Struct):
-    """What was written of one resource, and what the target made of it."""
+class OwnedAccounts(Struct):
+    """Accounts at a target broker that are ours, addresses on its white list, and outlines of what was deleted."""
 
-    wanted: dict[str, Any]
-    got: dict[str, Any]
+    accounts: dict[Text, Literal["created", "adopted"]]
+    white: list[Text]
+    deleted: dict[Text, Text] = {}
+
+
+class TopicSettings(Struct):
+    """What is compared of a topic; of its order configuration that are `queues` alone."""
+
+    perm: Int = 0
+    order: bool = False
+    filter_type: Text = ""
+    sys_flag: Int = 0
+    attributes: dict[Text, Words] = {}
+    queues: Words = ""
+
+
+class SyncTopic(Struct):
+    """What was written of a topic, and what the target made of it."""
+
+    wanted: TopicSettings
+    got: TopicSettings
+    source: Text
+
+
+class SyncEntry(Struct):
+    """The same of what has settings that the replicator only compares: newer brokers have more of them."""
+
+    wanted: dict[Text, Any]
+    got: dict[Text, Any]
     source: Text
 
 
@@ -311,6 +373,3 @@ class Broker(Struct):
 
     forgotten_at: Seconds | None
     resume: Annotated[dict[str, Literal["RUNNING", "PAUSED", "STOPPED"]], Meta(max_length=10_000)] = {}
-
-
-#: Records of a route's metadata task, `connector/name`; any other is an entry of its ledger.

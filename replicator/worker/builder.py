@@ -198,7 +198,7 @@ def _auditor(audit: Audit, worker: str) -> StreamAuditor:
         try:
             audit.write(entry)
         except OSError as error:
-            log.error("not in the audit log", reason=str(error), entry=entry)
+            log.error("audit log entry could not be written", reason=str(error), entry=entry)
 
     return StreamAuditor(record)
 

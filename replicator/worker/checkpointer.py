@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from replicator.aio.clock import now
 from replicator.connector.status import topic_status, worst_queues
 from replicator.group.member import Group
 from replicator.observe.logging import get_logger
+from replicator.observe.printable import printable
 from replicator.observe.recent_events import recent_events
 from replicator.state.record import Kind
 from replicator.state.store import Store
@@ -59,8 +61,10 @@ class Progress:
         states = [*self._routes.states, *self._halted.states]
         status = {
             "topics": topic_status(states),
-            "problems": self._routes.problems,
-            "connector_problems": self._routes.connector_problems,
+            "problems": _printable(self._routes.problems),
+            "connector_problems": {
+                name: _printable(problems) for name, problems in self._routes.connector_problems.items()
+            },
             "queues": worst_queues(states),
             "events": recent_events.noticed(self._began),
         }
@@ -90,3 +94,8 @@ class Progress:
             self.saved_at = time.time()
             self._saved = time.monotonic()
             self._saving_cost = self._saved - started
+
+
+def _printable(problems: Mapping[str, str]) -> dict[str, str]:
+    """As others read it; they would leave out a status that has anything else in it."""
+    return {topic: printable(reason) for topic, reason in problems.items()}

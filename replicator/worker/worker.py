@@ -25,6 +25,7 @@ from replicator.group.membership import Heartbeat, MemberState
 from replicator.group.mirror import Mirror
 from replicator.group.no_log import NoLog
 from replicator.group.rebalances import Rebalances
+from replicator.group.unowned_tasks import UnownedTasks
 from replicator.observe.logging import get_logger
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.options import Identity
@@ -89,6 +90,7 @@ class Worker:
     agenda: Agenda
     work: asyncio.TaskGroup
     rebalances: Rebalances = field(default_factory=Rebalances)
+    unowned: UnownedTasks = field(default_factory=UnownedTasks)
     #: Connectors that are failed over here now.
     switching: set[str] = field(default_factory=set)
 
@@ -340,13 +342,14 @@ class Worker:
             self.work.create_task(self.group.publish_all())
         if agenda.reconcile:
             self.reconcile()
-        wanted, before = self._wanted(), coordinator.assignment
-        decision = coordinator.step(now(), self.routes.tasks(), wanted=wanted)
+        wanted, tasks, before = self._wanted(), self.routes.tasks(), coordinator.assignment
+        decision = coordinator.step(now(), tasks, wanted=wanted)
         self._do(decision, before)
         if decision.fence:
             await self.leader.end()
         settled = coordinator.settled(wanted)
         self.rebalances.look(coordinator.assignment.generation, now(), settled=settled)
+        self.unowned.look(coordinator, tasks, now())
         self.leader.lead()
         if coordinator.stage is MemberState.LEAVING and not coordinator.running:
             await self.leader.end()

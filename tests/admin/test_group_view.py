@@ -11,6 +11,9 @@ from typing import Any, cast
 import pytest
 
 from replicator.admin.group_view import GroupView
+from replicator.connector.status import topic_status, worst_queues
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import Phase, QueueState
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
 from replicator.state.record_types import fit
@@ -51,6 +54,16 @@ def test_problems_are_those_of_the_connector(paged: PagedWorker) -> None:
     assert view.problems().keys() == {"bills", "odd"}
     _publish(paged, {"other": {"odd": COMPACTED}})
     assert view.status(route)["problems"] == {}
+
+
+def test_what_a_name_server_says_keeps_no_status_from_others(paged: PagedWorker) -> None:
+    """A status with controls in it would be left out by them."""
+    _publish(paged, {"route": {"bills": "no broker h\x9b2J\u202e:1\nnext"}})
+    assert GroupView(paged.worker).problems() == {"bills": "no broker h 2J :1\nnext"}
+    state = QueueState("orders", Queue("a", 0), Queue("b", 0))
+    state.set_phase(Phase.WAITING, "no broker h\x9b2J\u202e:1")
+    (topic,), (queue,) = topic_status([state]), worst_queues([state])
+    assert topic["reason"] == queue["reason"] == "no broker h 2J :1"
 
 
 def test_an_older_worker_does_not_say_whose_they_are(paged: PagedWorker) -> None:

@@ -165,7 +165,7 @@ CLUSTER = {"rebalancing": False, "workers": []}
     [
         ({"group": SimpleNamespace(waiting_for="job 7")}, CLUSTER, "this worker waits for job 7 to end"),
         ({"may_send": lambda: False}, CLUSTER, "this worker does not reach its group"),
-        ({}, CLUSTER | {"rebalancing": True}, "tasks are changing hands"),
+        ({}, CLUSTER | {"rebalancing": True}, "a rebalance is in progress"),
         (
             {"coordinator": SimpleNamespace(assignment=SimpleNamespace(members=frozenset({"w1", "w2"})))},
             CLUSTER,
@@ -184,7 +184,7 @@ def test_a_group_that_is_not_whole_hides_something(
 def test_a_whole_group_hides_nothing() -> None:
     assert group_safety(worker(), CLUSTER).verdict == "yes"
     assert missing_workers(worker()) == []
-    idle = {"worker_id": "w2", "state": "online", "takes_tasks": False, "waiting_for": ""}
+    idle = {"worker_id": "w2", "state": "ONLINE", "takes_tasks": False, "waiting_for": ""}
     assert group_safety(worker(), CLUSTER | {"workers": [idle]}).notes == [
         "worker w2 gets no tasks: it does not reach the target"
     ]

@@ -87,7 +87,7 @@ async def test_each_is_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
                 found, failures = await servers.read_each(219, {}, lambda _, answer: bytes(answer.body))
             assert [*found.items()] == [(two.address, b"two"), (one.address, b"one")]
             assert failures.keys() == {busy.address, gone, hung.address}
-            assert "refused request 219 with code 2: busy" in failures[busy.address]
+            assert "refused GET_KVLIST_BY_NAMESPACE (219) with SYSTEM_BUSY (2): busy" in failures[busy.address]
             assert servers._endpoints[2]._backoff.attempts == 1
             servers._endpoints[2]._not_before = math.inf
         await servers.close()

@@ -63,7 +63,7 @@ async def test_a_broker_that_gives_nothing_for_a_while(monkeypatch: pytest.Monke
 
 async def test_a_broker_that_gives_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_range, "_PATIENCE", 0.01)
-    with pytest.raises(NothingShown, match=r"nothing of orders/3 at offset 5, though that ends at 12"):
+    with pytest.raises(NothingShown, match=r"no messages of orders/3 at offset 5, though the queue ends at 12"):
         await read(Broker(silent=float("inf")), monkeypatch, 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replicator.client import tables
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
 from replicator.client.topics import TopicConfig, _topic, delete_topic, read_topics, write_topic
@@ -156,6 +158,25 @@ async def test_pages_that_bring_nothing_new_are_the_last() -> None:
         assert list((await read_topics(endpoint)).topics) == ["a"]
         assert len(peer.requests) == 2
         assert table.asked == []
+        await endpoint.close()
+
+
+@pytest.mark.parametrize(("bound", "most"), [("_MOST_ENTRIES", 100), ("_MOST_BYTES", 100_000)])
+async def test_a_table_without_an_end_is_no_table(monkeypatch: pytest.MonkeyPatch, bound: str, most: int) -> None:
+    """New names on each page, and always more to come: neither time nor memory is given to that for ever."""
+    monkeypatch.setattr(tables, bound, most)
+
+    def endless(session: Session, request: Frame) -> None:
+        begin = int(request.fields["topicSeq"] or 0)
+        table = {f"t{i}": config(f"t{i}") for i in range(begin, begin + 20)}
+        body = json.dumps({"dataVersion": VERSION, "topicConfigTable": table, "x": " " * 40_000}).encode()
+        session.answer(request, fields={"totalTopicNum": str(2**62)}, body=body)
+
+    async with Peer(endless) as peer:
+        endpoint = Endpoint(peer.address, Security())
+        with pytest.raises(ProtocolError, match=f"{peer.address} has answered with .* topicConfigTable"):
+            await asyncio.wait_for(read_topics(endpoint), 10)
+        assert len(peer.requests) < 8
         await endpoint.close()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -59,10 +61,22 @@ async def test_there_and_back_and_without_brokers_and_sites(clusters: ClusterPoo
             await to_and_fro(shell, guide, east, west)
             await source_broker(shell, guide, east, west)
             await target_broker(shell, guide, east, west)
+            await mirrored(shell)
             first.kill()
             first.wait()
             await dead_site(shell, guide, east, west)
     assert guide.left == []
+
+
+async def mirrored(shell: Terminal) -> None:
+    """Waits until the target has what the group knows now: a site does not die within the same second."""
+    name, since = "rocketmq_replicator_state_mirror_last_success_timestamp_seconds", time.time()
+
+    def found() -> float:
+        with urllib.request.urlopen(f"http://127.0.0.1:{shell.port}/metrics") as answer:
+            return float(re.findall(rf"^{name} (\S+)$", answer.read().decode(), re.MULTILINE)[0])
+
+    await until(lambda: found() > since, what="the mirror")
 
 
 async def to_and_fro(shell: Terminal, guide: Guide, east: Cluster, west: Cluster) -> None:

@@ -136,7 +136,7 @@ async def test_planted_faults(scene: SceneOf, tmp_path: Path) -> None:
         errors, warnings = told(found, "error"), told(found, "warning")
         assert "cannot be written" in errors["this machine", "store_path"]
         assert f"{dead} cannot be reached" in warnings["source name server", dead]
-        assert f"the route goes on by {route.source.namesrv}" in warnings["source name server", dead]
+        assert f"the route uses {route.source.namesrv}" in warnings["source name server", dead]
         assert "it takes no messages" in errors["target broker", "west-a"]
         assert "does not filter by SQL92" in errors["source broker", "east-a"]
         assert "it takes messages of up to 1,000 bytes, and" in warnings["target broker", "west-a"]
@@ -302,7 +302,7 @@ async def test_rights_and_topics(clusters: ClusterPool) -> None:
         wrong = environment | {"REPLICATOR_SOURCE__SECRET_KEY": "wrong secret"}
         code, found = await doctor(*flags, environment=_with(wrong))
         assert code == 5
-        (refused,) = [each for each in found["findings"] if "refused request 26" in each["message"]]
+        (refused,) = [each for each in found["findings"] if "refused GET_BROKER_CONFIG (26)" in each["message"]]
         assert "access_key" in refused["advice"]
         printed = json.dumps(found)
         assert not [s for s in ("wrong secret", writer.secret.reveal()) if s in printed]

@@ -157,8 +157,8 @@ async def test_a_foreign_producer_in_a_mapped_queue(scene: SceneOf) -> None:
 @pytest.mark.parametrize(
     ("spec", "settings", "code"),
     [
-        (TARGET, {"brokerPermission": 4}, "code 16"),
-        (NARROW_49, {"brokerRole": "SLAVE"}, "code 14"),
+        (TARGET, {"brokerPermission": 4}, "NO_PERMISSION (16)"),
+        (NARROW_49, {"brokerRole": "SLAVE"}, "SERVICE_NOT_AVAILABLE (14)"),
     ],
     ids=["no permission", "not available"],
 )
@@ -212,7 +212,7 @@ async def test_a_busy_target(scene: SceneOf) -> None:
                     await until(partial(all_tried_again, before))
                     if start == 18_000:
                         await until(all_wait)
-                    assert all("code 2" in queue["reason"] for queue in worker.queues(topic))
+                    assert all("SYSTEM_BUSY (2)" in queue["reason"] for queue in worker.queues(topic))
                     assert worker.topic(topic)["copied"] == start
                 await worker.caught_up(topic, start + 7000)
         await route.assert_clean(25_000)

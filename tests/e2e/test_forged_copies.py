@@ -46,7 +46,7 @@ async def test_forged_copies_make_nobody_skip_a_message(scene: SceneOf, tmp_path
         async with route.worker(*signing) as worker:
             await worker.caught_up(route.topic, 30)
             assert worker.topic(route.topic)["foreign"] == 1
-            assert "copies of others are not believed" in worker.log
+            assert "unsealed copies ignored" in worker.log
             await worker.drain()
         await forge(route, 90)
         await route.produce(20, start=80)

@@ -16,6 +16,7 @@ from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.grpctool import Got, grpc_consume, grpc_produce
 from tests.support.offsets import make_group
+from tests.support.pygrpc import python_consume
 from tests.support.readiness import asked, ready
 from tests.support.traffic import configured, create_topic, raw_topic
 from tests.support.worker import SYNC_QUICKLY, Worker, until
@@ -91,6 +92,23 @@ async def test_what_consumers_hold_is_delivered_at_the_target(
         told = await switched(worker, topic, held)
         assert push_first or told["in_flight"] == held  # a push consumer holds what it has fetched ahead, too
     after = await grpc_consume(target.proxy.address, topic, group, push=push_then)
+    judge(before, after, told, {str(i) for i in range(ALL)})
+
+
+async def test_the_client_for_python(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """It begins at the source and goes on at the target."""
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await scene(clusters, topic, group, "NORMAL")
+    await grpc_produce(source.proxy.address, topic, ALL)
+    before = await python_consume(source.proxy.address, topic, group, tmp_path, count=FIRST, hold=HELD)
+    held = sum(not each.acknowledged for each in before)
+    assert held
+    flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
+    async with Worker(source, target, tmp_path / "worker", *flags) as worker:
+        told = await switched(worker, topic, held)
+    after = await python_consume(target.proxy.address, topic, group, tmp_path)
     judge(before, after, told, {str(i) for i in range(ALL)})
 
 

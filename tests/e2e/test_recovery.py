@@ -141,7 +141,7 @@ async def test_target_broker_paused_longer_than_the_time_limit(scene: SceneOf) -
             async with route.producer():
                 await until(lambda: worker.topic(topic).get("copied", 0) > 1000)
                 route.target.brokers[0].pause()
-                await until(lambda: "did not answer request 320 within 10 s" in worker.log)
+                await until(lambda: "did not answer SEND_BATCH_MESSAGE (320) within 10 s" in worker.log)
                 await until(lambda: "RUNNING" not in {q["state"] for q in worker.queues(topic)})
                 route.target.brokers[0].resume()
             await worker.caught_up(topic, 0)

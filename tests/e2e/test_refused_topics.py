@@ -100,7 +100,7 @@ async def test_kinds_that_cannot_be_copied(
             assert words in event["reason"]
         assert worker.running == [f"{prefix}plain"]
         async with Worker(east, west, tmp_path / "second", "--worker-id", "second", *flags) as second:
-            await until(lambda: "what the group runs has problems" in second.log, what="a second one joins")
+            await until(lambda: "connector of the group has problems" in second.log, what="a second one joins")
             assert await worker.drain() == 0
             await until(lambda: second.running == [f"{prefix}plain"], what="it takes over")
             await worker.start()

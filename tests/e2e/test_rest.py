@@ -60,8 +60,8 @@ async def test_any_worker_answers_for_the_group(
             status, cluster = worker.ask("GET", "/getClusterInfo")
             assert status == 200
             assert [(w["worker_id"], w["state"], w["takes_tasks"]) for w in cluster["workers"]] == [
-                ("one", "online", True),
-                ("two", "online", True),
+                ("one", "ONLINE", True),
+                ("two", "ONLINE", True),
             ]
             assert [w["address"] for w in cluster["workers"]] == [f"127.0.0.1:{w.port}" for w in pair]
             assert cluster["leader"] == "one"

@@ -119,7 +119,7 @@ def test_without_a_secret_signed_messages_are_believed_and_that_is_said_once() -
     with capture_logs() as logs:
         for _ in range(3):
             assert reader.open(said(BEAT, stored=9_000_000)) is not None
-    assert [entry["event"] for entry in logs] == ["signed messages on the system topics are believed unchecked"]
+    assert [entry["event"] for entry in logs] == ["signatures of control messages are not verified"]
     assert reader.ignored == {}
 
 

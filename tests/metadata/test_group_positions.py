@@ -227,7 +227,7 @@ def test_what_the_map_forgets_is_read_once(look: Callable[[History], History]) -
 
 
 def test_an_offset_behind_the_end_of_the_target_queue(look: Callable[[History], History]) -> None:
-    """The topic was deleted there and made again: all that would come before that offset would be skipped."""
+    """The topic was deleted there and recreated: all that would come before that offset would be skipped."""
     history = look(History())
     history.send(150)
     place = asyncio.run(no_brokers()._complete(history.place(150, 5000)))

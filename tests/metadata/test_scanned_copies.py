@@ -65,7 +65,7 @@ def test_only_what_is_new_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_queue_that_begins_earlier_than_what_is_known_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a group that is further back, and where the target's topic was made again."""
+    """For a group that is further back, and where the target's topic was recreated."""
     target, known = Target(monkeypatch, [*range(100)]), ScannedCopies("s")
     before(known, 50, 80)
     assert before(known, 40, 80) == ([(40, 40, 40)], 80)
@@ -98,7 +98,7 @@ STOPS = st.lists(st.integers(1, 60), min_size=1, max_size=6)
 
 @given(st.lists(st.none() | st.integers(0, 30), min_size=60, max_size=60), st.integers(0, 20), STOPS)
 def test_it_is_as_if_read_at_once(there: list[int | None], start: int, stops: list[int]) -> None:
-    """Also where the source queue was deleted and made again between two parts."""
+    """Also where the source queue was deleted and recreated between two parts."""
 
     async def check() -> None:
         known = ScannedCopies("s")

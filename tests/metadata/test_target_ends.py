@@ -53,7 +53,7 @@ async def test_an_offset_in_the_queue_is_asked_about_once(broker: Broker) -> Non
 
 
 async def test_one_behind_the_end(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the queue went that far before: its topic was made again."""
+    """Also where the queue went that far before: its topic was recreated."""
     assert await broker.ends.if_before(QUEUE, 151) == 150
     assert await broker.ends.if_before(QUEUE, 100) is None
     broker.end = broker.shown = 10

@@ -40,11 +40,11 @@ def test_others_are_told_of_what_is_worth_it_on_one_line_each() -> None:
     events(
         None,
         "error",
-        {"event": "a\nb\x1b[2J", "level": "error", "long": "x" * 900, **{f"d{n}": n for n in range(20)}},
+        {"event": "a\nb\x9b[2J\u202e", "level": "error", "long": "x" * 900, **{f"d{n}": n for n in range(20)}},
     )
     asked, error = events.noticed(0)
     assert (asked["event"], asked["actor"]) == ("asked for", "page")
-    assert error["event"] == "a b [2J"
+    assert error["event"] == "a b [2J "
     assert error["details"]["long"] == "x" * 200 + "…"
     assert len(error["details"]) == 8
     assert events.noticed(2) == [error]

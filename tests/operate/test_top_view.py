@@ -15,7 +15,7 @@ def worker(name: str, **values: Any) -> dict[str, Any]:
         "worker_id": name,
         "address": "127.0.0.1:8082",
         "version": "0.1.0",
-        "state": "online",
+        "state": "ONLINE",
         "tasks": 3,
         "leader": True,
         "takes_tasks": True,

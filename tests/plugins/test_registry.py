@@ -108,7 +108,7 @@ def test_all_mistakes_of_a_configuration_come_at_once() -> None:
     told = caught.value.message.splitlines()
     assert len(told) == 3
     assert told[0] == "filename = 'here': give an absolute path: workers have different working directories"
-    assert told[1].startswith("connect.topicnames.0 = 'a b': a topic's name")
+    assert told[1].startswith("connect.topicnames = 'a b': a topic's name")
     assert told[2].startswith("topic is not a setting")
 
 

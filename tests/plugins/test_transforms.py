@@ -252,4 +252,5 @@ def test_none_is_none() -> None:
     """And where none is installed, that is said."""
     assert chain_of([]) is None
     assert mistakes_of(None) == mistakes_of(3) == mistakes_of("") == []
-    assert mistakes_of("x") == ["transforms = 'x' is not installed: none of its kind is"]
+    none = "no transforms (entry points rocketmq_replicator.transforms) are installed"
+    assert mistakes_of("x") == [f"transforms = 'x' is not installed: {none}"]

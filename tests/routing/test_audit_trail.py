@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from replicator.routing.audit_budget import AuditBudget
 from replicator.routing.audit_segment import Difference, Segment
 from replicator.routing.audit_trail import AuditTrail
 from replicator.routing.offset_map import Interval, OffsetMap
+from replicator.state.record_values import Audit
 from tests.routing.test_audit_segment import MESSAGES, packs
 
 
@@ -290,3 +292,14 @@ def test_what_was_verified_outlives_a_source_that_starts_over(trail: AuditTrail)
     trail.settle(segment, 10.0)
     trail.restart()
     assert trail.record() == {"to": None, "rules": 0, "verified": 10}
+
+
+def test_what_a_difference_says_fits_into_a_record(trail: AuditTrail) -> None:
+    """Whoever may write the target topic chooses what provenance names; all else of the record must not be lost."""
+    send(trail, 0, 3)
+    broker = "a\x1b[2J\u202e" + "b" * 5_000
+    trail.differ([Difference("misplaced", None, 2, f"a copy of {broker}/0/5")])
+    record = trail.record()
+    assert record is not None
+    msgspec.convert(record, Audit)
+    assert record["latest"][0][3].startswith("a copy of a [2J bbb")

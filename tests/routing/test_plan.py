@@ -212,6 +212,16 @@ def test_a_topic_with_more_queues_than_any_has_is_a_problem(side: str) -> None:
     assert not unsupported(topic(read=16_384))
 
 
+def test_more_queues_than_a_topic_may_have_on_one_broker_are_a_problem() -> None:
+    """Three brokers' queues for one broker: nothing is made there, and what was copied before stays known."""
+    source = {broker: {"T": topic(read=6_000), "U": topic("U")} for broker in "abc"}
+    known: dict[str, QueueMap] = {"T": {Queue("a", 0): Queue("x", 0)}}
+    bad, good = plan(source, {"x": {}}, known)
+    assert bad.problem == "it would have 18,000 queues on target broker x, and up to 16,384 can be copied"
+    assert (bad.queue_map, bad.writes) == (known["T"], ())
+    assert (good.topic, good.problem, len(good.queue_map)) == ("U", "", 12)
+
+
 SIDE = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 5), min_size=1, max_size=3)
 
 

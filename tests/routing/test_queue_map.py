@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicator.routing.queue_map import Queue, extend, moved_to, needed_queues
+from replicator.routing.queue_map import MAX_QUEUES, Queue, extend, moved_to, needed_queues
 
 NAMES = st.sampled_from(["a", "b", "c", "east-a", "west-a"])
 QUEUES = st.lists(st.builds(Queue, NAMES, st.integers(0, 5)), max_size=12)
@@ -94,6 +94,13 @@ def test_the_needed_queues_hold_every_target(sources: list[Queue], brokers: list
     assert needed.keys() == {target.broker for target in made.values()}
     for broker, count in needed.items():
         assert count == 1 + max(target.queue_id for target in made.values() if target.broker == broker)
+
+
+def test_no_queue_is_needed_that_no_topic_has() -> None:
+    """Whoever said that it is copied there: the target would make a thousand million of them."""
+    assert needed_queues({Queue("a", 0): Queue("x", 3), Queue("a", 1): Queue("x", 10**9)}) == {"x": 4}
+    assert needed_queues({Queue("a", 0): Queue("x", MAX_QUEUES - 1)}) == {"x": MAX_QUEUES}
+    assert needed_queues({Queue("a", 0): Queue("x", MAX_QUEUES)}) == {}
 
 
 def test_no_target_broker_is_a_bug_of_the_caller() -> None:

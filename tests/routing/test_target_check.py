@@ -16,7 +16,7 @@ from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
 from replicator.routing.queue_steps import TRANSITIONS, Event, Step
 from replicator.routing.recovery import CopyRecord
-from replicator.routing.seal import Sealer
+from replicator.routing.seal import Extent, Sealer
 from replicator.routing.shared import Shared
 from replicator.routing.state import Phase, QueueState
 from replicator.state.record import Kind
@@ -136,10 +136,26 @@ async def test_what_is_ahead_is_not_asked_about_where_it_says_nothing(make_share
     await check_of(fresh, make_shared(broker=Shown(copy_of(30), copy_of(31))), source).run()
     assert fresh.progress.position == 32
     await check_of(copied_to(4), make_shared(broker=Shown(*map(copy_of, [0, 1, 2, 30]))), source).run()
-    sealed = make_shared(
-        broker=Shown(*map(copy_of, [*range(5), 30])), sealer=Sealer("k" * 32, "t", accepts_unsealed=True)
-    )
-    await check_of(copied_to(4), sealed, source).run()
+    sealer = Sealer("k" * 32, "t")
+    mine = sealer.seal("T", b"s/a/0/5/7", Extent(30, 2, 7)) + copy_of(5)
+    sealed = make_shared(broker=Shown(*map(copy_of, range(5)), mine, copy_of(30)), sealer=sealer)
+    state = copied_to(4)
+    await check_of(state, sealed, source).run()
+    assert state.progress.position == 31
+
+
+async def test_in_the_first_round_of_a_secret_a_copy_that_is_ahead_is_not_believed(
+    make_shared: Callable[..., Shared],
+) -> None:
+    """Seals prove nothing as long as copies without one are believed."""
+    state, source = copied_to(4), OneSource(6)
+    accepting = Sealer("k" * 32, "t", accepts_unsealed=True)
+    shared = make_shared(broker=Shown(*map(copy_of, [*range(5), 30])), sealer=accepting)
+    with pytest.raises(QueueFailed, match="none of 6") as failed:
+        await check_of(state, shared, source).run()
+    assert source.asked == [(5, 30)]
+    assert state.progress.position == 5
+    assert "without worker_group_accept_unsigned the group continues at source offset 5" in failed.value.hint
 
 
 async def test_a_queue_that_is_to_end_does_not_wait_for_the_target_to_settle(

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from replicator.state.record import Kind, Record, Version
 from replicator.state.record_types import Misfit, counter_limit, fit, fit_all
 from replicator.state.shared_state import SharedState
+from tests.support.page import TOPIC
 from tests.support.records import CONNECTOR, RECORDS, VALUES
 
 NOW = 1_800_000_000.0
+#: What begins a line, or turns the text around that follows.
+BIDIRECTIONAL = "\u2028\u2029\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 @given(RECORDS)
@@ -76,6 +79,17 @@ def test_any_other_value_is_a_misfit(kind: Kind, value: Any) -> None:
         ("connector", "route", CONNECTOR | {"config": {"x": [[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]}}),
         ("task", "route/orders", VALUES[Kind.TASK][1] | {"queues": {"a": "b/0"}}),
         ("task", "route/orders", VALUES[Kind.TASK][1] | {"queues": {"a/0": "b/99999999999"}}),
+        *(
+            ("task", "route/orders", VALUES[Kind.TASK][1] | queues)
+            for queues in (
+                {"queues": {"a/0": "b/16384"}},
+                {"queues": {"a/999999999": "b/0"}},
+                {"late": ["a/16384"]},
+                {"fresh": ["a/16384"]},
+                {"moved": {"a/16384": "skip"}},
+                {"left": ["b/16384"]},
+            )
+        ),
         ("task", "route/orders", VALUES[Kind.TASK][1] | {"target_topic": "a b"}),
         ("assignment", "other", VALUES[Kind.ASSIGNMENT][1]),
         ("offset", "r/t/b/0", VALUES[Kind.OFFSET][1] | {"intervals": [[15, 110, 5], [2, 100, 10]]}),
@@ -91,6 +105,25 @@ def test_any_other_value_is_a_misfit(kind: Kind, value: Any) -> None:
 def test_what_does_not_fit(kind: str, key: str, value: Any) -> None:
     with pytest.raises(Misfit):
         fit(kind, key, [1, "w"], value, now=NOW)
+
+
+@pytest.mark.parametrize("harmful", [*map(chr, range(32)), *map(chr, range(127, 160)), *BIDIRECTIONAL])
+def test_no_text_changes_what_a_terminal_shows(harmful: str) -> None:
+    """Nor what people believe to read. Texts of several lines have line breaks and tabs, others not even these."""
+    for said, may in (({"reason": f"a{harmful}b"}, harmful in "\t\n\r"), ({"state": f"a{harmful}b"}, False)):
+        value = {"topics": [{**TOPIC, **said}], "problems": {}}
+        if may:
+            fit("status", "w", [1, "w"], value, now=NOW)
+            continue
+        with pytest.raises(Misfit):
+            fit("status", "w", [1, "w"], value, now=NOW)
+    for kind, key, value in (
+        ("task", "route/orders", VALUES[Kind.TASK][1] | {"queues": {f"a{harmful}/0": "b/0"}}),
+        ("broker", f"source/a{harmful}", VALUES[Kind.BROKER][1]),
+        ("sync", f"route/topics/b/a{harmful}", VALUES[Kind.SYNC][1]),
+    ):
+        with pytest.raises(Misfit):
+            fit(kind, key, [1, "w"], value, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +183,7 @@ def test_a_version_beyond_the_limit_is_left_out_among_others(kind: Kind) -> None
     ("kind", "key", "value"),
     [
         ("offset", "r/t/b/0", VALUES[Kind.OFFSET][1] | {"intervals": [[15, 110, 5], [2, 100, 10]]}),
+        ("task", "route/orders", VALUES[Kind.TASK][1] | {"queues": {"a/0": "b/999999999"}}),
         ("position", "r/t/b/0", {"position": 1}),
         ("position", "r/0", {"position": {"x": [[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]}}),
         ("connector", "route", CONNECTOR | {"state": "DANCING"}),

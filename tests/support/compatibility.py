@@ -143,6 +143,12 @@ FEATURES: Final = (
         "4.9 has no POP",
     ),
     Feature(
+        "The gRPC client for Python begins at the source and goes on at the target",
+        "tests/e2e/test_pop_consumers.py::test_the_client_for_python",
+        ((_MIDDLE, _NEW),),
+        "4.9 has no POP",
+    ),
+    Feature(
         "delayed and transactional messages of the remoting client",
         "tests/e2e/test_exact_bytes.py::test_delayed_and_transactional_messages_of_the_official_client",
         (_UP, _DOWN, _SAME),

@@ -41,6 +41,7 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_pop_consumers.py::test_delayed_and_transactional_messages[DELAY]",
         "tests/e2e/test_pop_consumers.py::test_delayed_and_transactional_messages[TRANSACTION]",
         "tests/e2e/test_pop_consumers.py::test_retries_come_along[older]",
+        "tests/e2e/test_pop_consumers.py::test_the_client_for_python",
         "tests/e2e/test_pop_consumers.py::test_what_consumers_hold_is_delivered_at_the_target[push]",
         "tests/e2e/test_reading_slaves.py::test_a_slave_serves_when_the_master_is_gone[4.9.7]",
         "tests/e2e/test_refused_topics.py::test_kinds_that_cannot_be_copied[5.3.3-kinds]",

@@ -25,7 +25,9 @@ class Turn:
             step=lambda *_, **__: SimpleNamespace(fence=fence),
             settled=lambda _: True,
         )
-        self.routes = SimpleNamespace(tasks=set)
+        self.routes = SimpleNamespace(tasks=lambda: {"route/orders"})
+        self.looked: list[set[str]] = []
+        self.unowned = SimpleNamespace(look=lambda _, tasks, __: self.looked.append(tasks))
         self.rebalances = SimpleNamespace(look=lambda *_, **__: None)
         self.leader = SimpleNamespace(lead=lambda: None, end=self._ended)
         self.progress = SimpleNamespace(publish=self._published)
@@ -64,4 +66,5 @@ async def test_a_worker_that_is_fenced_or_leaves_makes_nothing_at_the_target(
     """It has ended that before it says that it has left."""
     turn = Turn(stage, fence=fence)
     assert await turn.turn() == calls
+    assert turn.looked == [{"route/orders"}], "whether tasks have no owner is seen at every turn"
     assert (turn.coordinator.stage is MemberState.LEFT) is (stage is MemberState.LEAVING)

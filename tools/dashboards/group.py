@@ -47,7 +47,7 @@ GROUP = Board(
                     alerts=("FewerMembers", "WorkerDown"),
                 ),
                 Panel(
-                    "Who may send",
+                    "Lease held",
                     "`no` for long: that worker does not reach the system topics of the source, both ways. Its tasks run elsewhere by now.",
                     {_BY: _own("lease_held")},
                     kind="stat",
@@ -135,7 +135,7 @@ GROUP = Board(
                     unit="percentunit",
                 ),
                 Panel(
-                    "Messages on the system topics that were not believed",
+                    "Ignored control messages",
                     "Workers of a newer version or without the group's secret, or a foreign producer writes to `replicator_sys_…`: find it (SECURITY.md).",
                     {
                         "{{instance}} {{reason}}": rate("control_messages_ignored", WORKER),

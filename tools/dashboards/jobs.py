@@ -26,14 +26,14 @@ JOBS = Board(
             "Progress",
             (
                 Panel(
-                    "Messages done, of those that it began with",
+                    "Progress",
                     "Stands still: see `Since the last progress`. The command reports at its end what is left.",
                     {_BY: f"{_own('job_messages_total')} / {_own('job_messages_expected')}"},
                     unit="percentunit",
                     empty="no job with --metrics-port runs",
                 ),
                 Panel(
-                    "Messages a second",
+                    "Messages per second",
                     "Falls towards the end, when fewer queues are left than tasks could run. `--rate-messages` limits the whole job.",
                     {_BY: _RATE},
                     unit="mps",

@@ -173,7 +173,7 @@ OVERVIEW = Board(
                 ),
                 Panel(
                     "Age of the copy over time",
-                    "A line that rises by a second a second stands still; one that falls is catching up.",
+                    "A line that rises by one second per second stands still; one that falls is catching up.",
                     {_BY: f"max by ({BY_CONNECTOR}) ({own('lag_seconds', CONNECTOR)})"},
                     unit="s",
                     warn=300,

@@ -111,7 +111,7 @@ ROUTE = Board(
                 ),
                 Panel(
                     "Age of the copy",
-                    "What would be lost with the source. Rises by a second a second: this topic stands still.",
+                    "What would be lost with the source. Rises by one second per second: this topic stands still.",
                     {_BY: f"max by ({BY_TOPIC}) ({own('lag_seconds', TOPIC)})"},
                     unit="s",
                     warn=300,
@@ -133,7 +133,7 @@ ROUTE = Board(
                     {_BY: _sum(own("in_flight_messages", TOPIC))},
                 ),
                 Panel(
-                    "From stored at the source to acknowledged by the target",
+                    "Replication latency (store to ack)",
                     "High without a lag: the target's disk or the network. Clocks of source and workers need not agree.",
                     {
                         f"p{int(q * 100)} {{{{source}}}} → {{{{target}}}} {{{{connector}}}}": _quantile(q)
@@ -143,7 +143,7 @@ ROUTE = Board(
                     empty="nothing was copied in this time",
                 ),
                 Panel(
-                    "The same on average, by topic",
+                    "Average replication latency by topic",
                     "One topic above the others: its target broker, or messages that come in bursts.",
                     {_BY: f"{_sum(rate('message_latency_seconds', TOPIC))} / ({_sum(_COPIED)} > 0)"},
                     unit="s",
@@ -213,7 +213,7 @@ ROUTE = Board(
                     unit="ops",
                 ),
                 Panel(
-                    "Time waited for the limits",
+                    "Throttled time",
                     "More than 0 with a growing lag: raise `rate_messages` or `rate_bytes` (`PUT /connectors/NAME/rates`).",
                     {"{{source}} → {{target}}": f"sum by (source, target) ({rate('throttled_seconds', WORKER)})"},
                     unit="s",
@@ -257,7 +257,7 @@ ROUTE = Board(
                     width=6,
                 ),
                 _grown(
-                    "Messages of others at the target",
+                    "Foreign messages at the target",
                     "foreign_messages",
                     "Normal on two-way routes. Else find the producer; `--protect-target` prevents further ones.",
                     "ForeignMessages",

@@ -160,7 +160,7 @@ class AclSync:
         self.unasked = [Unasked(KIND, broker, reason) for broker, reason in plan.unreachable_brokers]
         for note in plan.notes:
             if note not in self._told_notes:
-                log.warning("accounts are synced with a reservation", account=note.account, reason=note.text)
+                log.warning("accounts synced with restrictions", account=note.account, reason=note.text)
         self._told_notes = frozenset(plan.notes)
         return plan
 

@@ -94,7 +94,7 @@ class SyncLedger:
     def withdraw(self, asked: str) -> None:
         """Removes the request: its caller no longer waits."""
         if self.get("request").get("id") == asked:
-            self.put("request", {})
+            self._store.put(Kind.SYNC, f"{self._name}/request", None)
 
     def take(self) -> Request | None:
         """A pending request; it is taken only once."""

@@ -12,6 +12,7 @@ from replicator.connector.sync.acl import Done, Step
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.metadata.ledger import DRIFT
 from replicator.observe.logging import get_logger
+from replicator.observe.printable import printable
 
 __all__ = ["SyncReport"]
 
@@ -56,7 +57,8 @@ class SyncReport:
             "drift": sum(action.blocked == DRIFT for action in blocked),
             "failed": len(failed),
             "reasons": sorted(
-                {
+                printable(reason)
+                for reason in {
                     *(f"{broker or 'cluster'}: {why}" for broker, why in failures.items()),
                     *(each.error for each in failed),
                     *([unwritten] if unwritten else []),
@@ -99,7 +101,7 @@ class SyncReport:
                 self._context.audit.write(entry)
             except OSError as error:
                 unwritten = f"the audit log cannot be written ({error}), what was done is in the log of this worker"
-                log.error("not in the audit log", reason=str(error), entry=entry)
+                log.error("audit log entry could not be written", reason=str(error), entry=entry)
             if kind != "offsets":
                 log.info("target changed", **{name: entry[name] for name in ("kind", "action", "broker", "name")})
         if kind != "offsets":  # there are too many of those to keep in every worker

@@ -21,6 +21,7 @@ from replicator.connector.identity import group_name
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
+from replicator.observe.printable import one_line
 from replicator.operate.doctor.finding import Examination, Finding, Level, bad, good, unchecked
 from replicator.operate.doctor.machine import examine_machine, judge_kept
 from replicator.operate.doctor.network import Side, examine_side
@@ -52,8 +53,8 @@ def doctor(
 ) -> None:
     """Check everything that a route needs: machine, networks, brokers, accounts, topics. Nothing is written.
 
-    Takes the settings of a worker. One line each, and below what is not ok, what to do. Exit code 0: no errors, if
-    perhaps warnings; 5: something has to be changed.
+    Takes the settings of a worker. One line each, and below what is not ok, what to do. Exit code 0: no errors
+    (warnings are possible); 5: errors were found.
     """
     settings = load(flags, file=config)
     configure(level="error")
@@ -127,21 +128,16 @@ def _drawn(found: Examination, *, quiet: bool) -> RenderableType:
     for each in shown:
         line = Text(no_wrap=True, overflow="ignore")
         line.append(f"{each.level:<{marks}}  ", style=_STYLES[each.level])
-        line.append(f"{each.check:<{checks}}  {each.subject:<{subjects}}  {_one_line(each.message)}")
+        line.append(f"{each.check:<{checks}}  {each.subject:<{subjects}}  {one_line(each.message)}")
         lines.append(line)
         if each.advice:
-            advice = f"{'':<{marks}}  → {_one_line(each.advice)}"
+            advice = f"{'':<{marks}}  → {one_line(each.advice)}"
             lines.append(Text(advice, style="dim", no_wrap=True, overflow="ignore"))
     counts = {"error": found.errors, "warning": found.warnings, "not checked": found.not_checked}
     told = [
         f"{number} {name}{'s' if number != 1 and name != 'not checked' else ''}" for name, number in counts.items()
     ]
     return Group(*lines, Text(f"{', '.join(told)}, of {len(found.findings)} checks", style="bold"))
-
-
-def _one_line(text: str) -> str:
-    """What brokers say has several lines where it is of an exception, and may have anything in it."""
-    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def _columns(findings: Sequence[Finding]) -> tuple[list[str], list[str]]:

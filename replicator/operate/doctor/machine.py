@@ -84,7 +84,7 @@ def _secrets(settings: Settings) -> Iterator[Finding]:
         yield odd(
             _CHECK,
             "worker_group_secret_file",
-            "the group does not sign: who may write its system topics can control it",
+            "control messages are not signed: anyone with write access to the system topics can control the group",
             "replicator secret FILE, and set worker_group_secret_file to it on all workers",
         )
 

@@ -128,7 +128,7 @@ def judge_name_servers(side: str, heard: Sequence[Heard]) -> Iterator[Finding]:
         if not each.failure:
             yield good(check, each.address, f"answers in {each.milliseconds:.0f} ms")
         elif answering:
-            message = f"{each.failure}; the route goes on by {answering[0].address}"
+            message = f"{each.failure}; the route uses {answering[0].address}"
             yield odd(check, each.address, message, each.hint or f"{_WAY_OUT}; or leave it out of --{side}")
         else:
             yield bad(check, each.address, each.failure, each.hint or _WAY_OUT)

@@ -74,7 +74,7 @@ def judge_rights(accounts: Mapping[str, str], answers: Mapping[Right, Sequence[A
             advice = _OF_WAITING if topic in KINDS or topic.startswith(INTERNAL_PREFIX) else _ADVICE
             yield bad("rights", subject, f"it may not {right.verb} topic {topic} ({why})", advice)
         if len(denied) > _NAMED:
-            yield bad("rights", subject, f"nor {right.verb} {len(denied) - _NAMED} topics more", _ADVICE)
+            yield bad("rights", subject, f"nor {right.verb} {len(denied) - _NAMED} more topics", _ADVICE)
         if told and not denied:
             yield good("rights", subject, f"it may {right.verb} {_count(told)}")
 

@@ -356,7 +356,7 @@ class Residents:
 
     def _answer(self, slot: Slot, channel: Channel, report: object) -> None:
         if not isinstance(report, Report):
-            raise ChannelLost("a task greets twice")
+            raise ChannelLost("a task sent Hello twice")
         for found in report.states:
             pair = slot.pairs.get(found.key)
             if pair is not None and pair.given:

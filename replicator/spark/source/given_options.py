@@ -16,6 +16,7 @@ from replicator.errors import ConfigError
 from replicator.ranges.access import Access
 from replicator.routing.message_queue import MessageQueue
 from replicator.settings import ClusterSettings
+from replicator.settings.mistakes import way_out
 
 __all__ = ["EARLIEST", "LATEST", "Bound", "GivenOptions"]
 
@@ -171,8 +172,8 @@ class GivenOptions:
             )
         except ValidationError as error:
             problem = error.errors()[0]
-            message = problem["msg"].removeprefix("Value error, ")
-            raise ConfigError(f"options of the cluster: {'.'.join(map(str, problem['loc']))}: {message}") from None
+            named = ".".join(map(str, problem["loc"]))
+            raise ConfigError(f"options of the cluster: {named}: {way_out(problem)}") from None
         return Access.of(settings)
 
     def bound(self, side: str, default: int) -> Bound:

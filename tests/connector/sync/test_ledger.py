@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from replicator.connector.sync.ledger import BeingApplied, Request, SyncLedger
+from replicator.metadata.action import Unasked
 from replicator.state.record_types import fit
 from replicator.state.store import Store
 
-DONE = [{"kind": "offsets", "name": "g", "error": ""}]
+DONE = [Unasked("offsets", "b", "away").shown()]
 
 
 @pytest.fixture

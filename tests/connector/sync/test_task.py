@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from contextvars import Context
@@ -37,6 +38,7 @@ from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
 from replicator.settings import RouteSettings
+from replicator.state.record_types import fit
 from replicator.state.store import Store
 from replicator.worker.worker import Worker
 from tests.metadata.test_syncer import Side, read_groups, read_topics
@@ -114,6 +116,8 @@ def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
     monkeypatch.setattr(PopLog, "look", nobody_pops)
     store = Store(tmp_path)
     yield Setup(store)
+    for record in store.state.records():
+        fit(*record, now=time.time())
     store.close()
 
 
@@ -365,7 +369,7 @@ async def test_who_asks_in_vain_withdraws_it(setup: Setup, monkeypatch: pytest.M
     ledger = setup.task.ledger
     with pytest.raises(NotDone, match="none will later"):
         await api._applied(cast("Worker", worker), "route", ledger, ["g"])
-    assert setup.told[-1] == [("route/request", {})]
+    assert setup.told[-1] == [("route/request", None)]
     await setup.task._serve()
     assert ledger.get("answer") == {}
 
