@@ -16,6 +16,7 @@ from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import QueueState
 from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, Connectors, State
+from replicator.worker.rate_shares import rate_shares
 
 __all__ = ["Routes"]
 
@@ -176,16 +177,10 @@ class Routes:
             route.problems[""] = str(error)
 
     def share_rates(self) -> None:
-        """Each worker keeps to its part of a route's limits: that of the tasks it owns."""
-        owners = self._coordinator.assignment.owners
-        total: dict[str, int] = {}
-        ours: dict[str, int] = {}
-        for task, owner in owners.items():
-            name = TaskId.parse(task).connector
-            total[name] = total.get(name, 0) + 1
-            ours[name] = ours.get(name, 0) + (owner == self._coordinator.me)
+        """Each worker keeps to its part of a route's limits: that of the tasks that it runs."""
+        shares = rate_shares(self._coordinator.assignment.owners, self._coordinator.running)
         for name, route in self._routes.items():
-            route.share(ours[name] / total[name] if name in total else 1.0)
+            route.share(shares.get(name, 1.0))
 
     async def make_ready(self) -> bool:
         """The leader makes the target ready for all running routes; False when it has to try again."""
