@@ -13,6 +13,7 @@ from typing import Protocol
 
 from replicator.protocol.message import StoredMessage
 from replicator.routing.budget import MemoryBudget
+from replicator.routing.faults import Drained
 from replicator.routing.packing import Pack, Packer
 
 __all__ = ["Channel", "Chunk", "Source", "Transformed"]
@@ -128,6 +129,11 @@ class Channel:
                 await self._reader
             finally:
                 self._reader = None
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing comes any more since the queue is to end here."""
+        return isinstance(self._failure, Drained)
 
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():

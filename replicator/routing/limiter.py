@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 __all__ = ["RateLimiter", "part_of"]
@@ -44,17 +45,22 @@ class RateLimiter:
         self._rates = [float(messages), float(size)]
         self._credit = [0.0, 0.0]
 
-    async def acquire(self, messages: int, size: int) -> None:
-        """Waits until a batch of `messages` and `size` bytes may go."""
+    async def acquire(self, messages: int, size: int, *, given_up: Callable[[], bool] = lambda: False) -> bool:
+        """Waits until a batch of `messages` and `size` bytes may go; False if it was given up while it waited."""
         if not self._rates[0] and not self._rates[1]:
-            return
+            return True
         loop = asyncio.get_running_loop()
         started = loop.time()
-        while (wait := self._wait(loop.time())) > 0:  # noqa: ASYNC110 - rates may change meanwhile
-            await asyncio.sleep(min(max(wait, _TICK), 0.25))
-        self.throttled_seconds += loop.time() - started
+        try:
+            while (wait := self._wait(loop.time())) > 0:
+                if given_up():
+                    return False
+                await asyncio.sleep(min(max(wait, _TICK), 0.25))
+        finally:
+            self.throttled_seconds += loop.time() - started
         self._credit[0] -= messages
         self._credit[1] -= size
+        return True
 
     def _wait(self, now: float) -> float:
         """Seconds until both credits are positive, after adding what has accrued since the last call."""

@@ -79,7 +79,7 @@ class QueuePair:
     # Called from outside.
 
     def drain(self) -> None:
-        """No more pulls; what was pulled is still sent, then `run` ends."""
+        """No more pulls; what was pulled is still sent, but for what rate limits hold back, then `run` ends."""
         self._stop.set()
         if self._path is not None:
             self._path.end(Drained("drained"))

@@ -30,6 +30,7 @@ from replicator.routing.channel import Channel
 from replicator.routing.checked_send import checked, outcome
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.faults import (
+    Drained,
     LeaseLost,
     MessageRejected,
     OutcomeUnknown,
@@ -146,11 +147,18 @@ class SinkTask:
                 self._channel.release(batch.held)
 
     async def _throttle(self, batch: Batch) -> None:
+        """Waits until the limits let it go.
+
+        Raises:
+            Drained: the queue is to end here: whoever continues need not wait for what the limits hold back.
+        """
         self._state.throttled = True
         try:
-            await self._limiter.acquire(batch.count, batch.size)
+            may_go = await self._limiter.acquire(batch.count, batch.size, given_up=lambda: self._channel.is_drained)
         finally:
             self._state.throttled = False
+        if not may_go:
+            raise Drained("drained but for what the rate limits hold back")
 
     async def _deliver(self, batch: Batch) -> None:
         first = batch.packs[0]

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from replicator.api.access import Tokens
 from replicator.api.app import make_app
 from replicator.api.guard import MAX_BODY, Guard
+from replicator.group.unowned_tasks import UnownedTasks
 from replicator.state.connector_configs import Connectors
 from replicator.state.store import Store
 from replicator.worker.worker import Worker
@@ -41,6 +42,8 @@ def app(tmp_path: Path) -> Iterator[Guard]:
         group=SimpleNamespace(waiting_for=""),
         standby=None,
         others={},
+        settings=SimpleNamespace(session_timeout=5.0, metadata_refresh_interval=5.0),
+        unowned=UnownedTasks(),
         may_send=lambda: False,
         changed=published,
     )

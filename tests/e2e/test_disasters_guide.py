@@ -74,7 +74,7 @@ async def mirrored(shell: Terminal) -> None:
 
     def found() -> float:
         with urllib.request.urlopen(f"http://127.0.0.1:{shell.port}/metrics") as answer:
-            return float(re.findall(rf"^{name} (\S+)$", answer.read().decode(), re.MULTILINE)[0])
+            return float(re.findall(rf"^{name}(?:{{.*}})? (\S+)$", answer.read().decode(), re.MULTILINE)[0])
 
     await until(lambda: found() > since, what="the mirror")
 

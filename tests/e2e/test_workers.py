@@ -195,6 +195,27 @@ def _owners(workers: Sequence[Worker], topic: str) -> dict[tuple[str, int], int]
     }
 
 
+async def test_limits_keep_no_worker_from_leaving(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """What they hold back is left to others, who have it once: a minute's worth of it was pulled."""
+    source, target = await clusters.pair(EAST, WEST)
+    topic = topic_name("t")
+    await create_topic(source, topic, queues=4)
+    await produce(source, topic, 6000)
+    async with workers_of(source, target, tmp_path, 2, "--topics", topic, "--rate-messages", "100") as workers:
+        await until(lambda: any(worker.has_copied(topic, 200) for worker in workers), what="one copies")
+        leaving, other = workers if workers[0].running else workers[::-1]
+        began = time.monotonic()
+        assert await leaving.drain() == 0
+        assert time.monotonic() - began < 15
+        await other.set_rates()
+        await other.caught_up(topic, 5000)
+    verdict = await judge(source, target, topic)
+    assert verdict.clean, verdict.report()
+    assert verdict.copies == 6000
+
+
 async def test_the_logs_say_who_did_what_and_why(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,7 +20,14 @@ from replicator.routing import sink_task
 from replicator.routing.batcher import Batcher
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel, Chunk
-from replicator.routing.faults import OutcomeUnknown, QueueFailed, StoredElsewhere, TargetBlocked
+from replicator.routing.faults import (
+    Drained,
+    OutcomeUnknown,
+    QueueFailed,
+    SourceEnded,
+    StoredElsewhere,
+    TargetBlocked,
+)
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import Transform
 from replicator.routing.packing import Packer
@@ -108,6 +116,8 @@ async def send_to(
     offsets: Sequence[int] = (0,),
     transform: Transform | None = None,
     suspicious: bool = False,
+    limiter: RateLimiter | None = None,
+    ends: Exception | None = None,
     **options: Any,
 ) -> None:
     """Has messages sent, after the first of which two are left out; a dead letter goes to the same target."""
@@ -120,6 +130,8 @@ async def send_to(
     budget.charge(10)
     messages = [StoredMessage(at, 0, 0, 1, 2, 0, 3, b"\0\0\0\1x", b"") for at in offsets]
     channel.put(Chunk(messages, offsets[-1] + 3, 10, copies=False, last_stored=99))
+    if ends is not None:
+        channel.fail(ends)
     given = {"sealer": None, "late_before": 0, "on_error": "skip", "dead_letter_topic": "DEAD"} | options
     task = SinkTask(
         over,
@@ -129,7 +141,7 @@ async def send_to(
         topic=topic,
         state=state,
         options=cast("Any", SimpleNamespace(**given)),
-        limiter=RateLimiter(0, 0),
+        limiter=limiter or RateLimiter(),
         dead_letters=cast("Any", SimpleNamespace(put=target.send)),
         on_taken=lambda: None,
         on_shift=lambda _first, _end: None,
@@ -158,6 +170,24 @@ async def test_a_short_pause_of_the_target_is_no_news(send: Send, state: QueueSt
     assert (state.phase, state.reason) == (Phase.RUNNING, "")
     assert (state.progress.position, state.progress.seen) == (3, Seen(2, 99))
     assert state.counters.retries == 1
+
+
+@pytest.mark.parametrize("rate", [0, 1])
+async def test_what_limits_hold_back_is_not_waited_for_at_the_end(send: Send, state: QueueState, rate: int) -> None:
+    """Others read it again; without limits all that was pulled is sent."""
+    limiter = RateLimiter(rate)
+    await limiter.acquire(1000, 1)
+    with pytest.raises(Drained) if rate else nullcontext():
+        await asyncio.wait_for(send(Stored(0, 0), limiter=limiter, ends=Drained("drained")), 5)
+    assert state.progress.position == (0 if rate else 3)
+
+
+async def test_a_range_that_ends_is_sent_within_the_limits(send: Send, state: QueueState) -> None:
+    """To its end: nobody else would copy the rest of it."""
+    limiter = RateLimiter(1000)
+    await limiter.acquire(1100, 1)
+    await send(Stored(0, 0), limiter=limiter, ends=SourceEnded("all of it"))
+    assert state.progress.position == 3
 
 
 @pytest.mark.parametrize(("late_before", "late"), [(0, 0), (2, 0), (3, 1)])
