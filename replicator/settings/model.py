@@ -111,7 +111,11 @@ class Settings(RouteSettings, BaseSettings):
     settle_timeout: Seconds = Field(
         1.0, ge=0, description="seconds to wait until a broker has stored what a dead worker sent last"
     )
-    drain_timeout: Seconds = Field(30.0, ge=0, description="seconds for sending what was pulled, when stopping")
+    drain_timeout: Seconds = Field(
+        30.0,
+        ge=0,
+        description="seconds for sending what was pulled, but for what rate limits hold back, when stopping",
+    )
     metrics_per_queue: bool = Field(
         False, description="also export lag, position and copied messages of each queue in /metrics"
     )

@@ -62,6 +62,8 @@ class TaskRunner:
         self._work = work
         self._on_change = on_change
         self._stopping: dict[str, asyncio.Task[None]] = {}
+        #: Why tasks of ours that do not run were stopped.
+        self._ended: dict[str, str] = {}
         self._starting: asyncio.Task[None] | None = None
         self._fencing: asyncio.Task[None] | None = None
         self.lapses = 0
@@ -92,6 +94,7 @@ class TaskRunner:
 
     def fence(self) -> asyncio.Task[None]:
         """Ends all tasks at once, also those that are about to start; what is in flight is dropped."""
+        self._ended |= dict.fromkeys(self._coordinator.running, "the lease was lost")
         self._coordinator.running.clear()
         self.lapses += 1
         self._fencing = self._work.create_task(self._end_all(self._fencing))
@@ -110,9 +113,10 @@ class TaskRunner:
         self._on_change(False)
 
     def _log_start(self, task: str) -> None:
-        last = self._coordinator.came_from.pop(task, None)
-        reason = "restarted" if last is None else f"taken over from {last}" if last else "assigned"
-        log.info("task started", task=task, worker=self._coordinator.me, reason=reason)
+        last, ended = self._coordinator.came_from.pop(task, None), self._ended.pop(task, "")
+        after = {"after": ended} if last is None and ended else {}
+        reason = "started again" if last is None else f"taken over from {last}" if last else "assigned"
+        log.info("task started", task=task, worker=self._coordinator.me, reason=reason, **after)
 
     def _log_new_queues(self, task: str) -> None:
         log.info("task has new queues", task=task, worker=self._coordinator.me)
@@ -159,6 +163,8 @@ class TaskRunner:
         route, reason = self._routes.get(TaskId.parse(task).connector), self._why_stopped(task)
         if route is not None:
             await route.stop([task])
+            if task in self._coordinator.owned:
+                self._ended[task] = reason
             log.info("task stopped", task=task, worker=self._coordinator.me, reason=reason)
             await self._group.publish()
         self._coordinator.running.discard(task)

@@ -253,8 +253,9 @@ async def test_the_logs_say_who_did_what_and_why(
     stopped = {each["reason"] for each in [*told, *others] if each["event"] == "task stopped"}
     assert stopped >= {"its connector is paused", "this worker is stopping"}
     started = {(each["reason"], each["worker"]) for each in [*told, *others] if each["event"] == "task started"}
-    assert {reason for reason, _ in started} >= {"assigned", "restarted"}
+    assert {reason for reason, _ in started} >= {"assigned", "started again"}
     assert ("taken over from w1", "w0") in started
+    assert {each["after"] for each in [*told, *others] if "after" in each} >= {"its connector is paused"}
     assert [each["topic"] for each in told if "topic was deleted" in each["event"]] == [topics[1]]
     assert [each for each in told if each["event"] == "task has new queues"] == []
     for log in (told, others):

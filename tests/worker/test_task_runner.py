@@ -86,7 +86,7 @@ async def test_new_queues_and_a_new_configuration_at_once() -> None:
                 routes,  # type: ignore[arg-type]
                 SimpleNamespace(publish=publish),  # type: ignore[arg-type]
                 SimpleNamespace(save=save),  # type: ignore[arg-type]
-                target=SimpleNamespace(),  # type: ignore[arg-type]
+                target=SimpleNamespace(drop=lambda: None),  # type: ignore[arg-type]
                 work=work,
                 on_change=lambda _stopped: changed.set(),
             )
@@ -104,11 +104,25 @@ async def test_new_queues_and_a_new_configuration_at_once() -> None:
             changed.clear()
             runner.do(Decision(start=frozenset({TASK})))
             await changed.wait()
+            runner.do(Decision(stop=frozenset({TASK})))
+            changed.clear()
+            await changed.wait()
+            runner.do(Decision(start=frozenset({TASK})))
+            changed.clear()
+            await changed.wait()
+            await runner.fence()
+            changed.clear()
+            runner.do(Decision(start=frozenset({TASK})))
+            await changed.wait()
     assert not before.runs
     assert routes.route.runs == {TASK}
-    assert [(each["event"], each["task"], each["worker"], each["reason"]) for each in logged] == [
-        ("task stopped", TASK, "w0", "its connector is paused"),
-        ("task started", TASK, "w0", "taken over from w9"),
+    assert {(each["task"], each["worker"]) for each in logged} == {(TASK, "w0")}
+    assert [(each["event"], each["reason"], each.get("after")) for each in logged] == [
+        ("task stopped", "its connector is paused", None),
+        ("task started", "taken over from w9", None),
+        ("task stopped", "its connector is paused", None),
+        ("task started", "started again", "its connector is paused"),
+        ("task started", "started again", "the lease was lost"),
     ]
 
 
