@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 
 from replicator import __version__
 from replicator.admin.overview import Overview
@@ -47,5 +49,12 @@ def make_app(
     routers.append(worker_routes(worker, metrics=metrics, stopping=stopping))
     for router in routers:
         # include_router makes all routes once more, while the event loop waits for the first request's answer.
-        app.router.routes.extend(router.routes)
+        app.router.routes.extend(map(_named, router.routes))
     return app
+
+
+def _named(route: BaseRoute) -> BaseRoute:
+    """As generated clients call it: by its function's name."""
+    if isinstance(route, APIRoute):
+        route.operation_id, route.summary = route.name, route.name.replace("_", " ").capitalize()
+    return route

@@ -18,7 +18,7 @@ from replicator.worker.worker import Worker
 __all__ = ["broker_routes"]
 
 
-class Wanted(BaseModel):
+class RemovalRequest(BaseModel):
     """As in `replicator brokers forget`."""
 
     model_config = ConfigDict(extra="forbid")
@@ -35,12 +35,12 @@ def broker_routes(worker: Worker) -> APIRouter:
     routes = APIRouter(tags=["brokers"])
 
     @routes.get("/brokers", **enveloped(list[broker_answers.KnownBroker]))
-    async def brokers() -> JSONResponse:
+    async def list_brokers() -> JSONResponse:
         """The brokers of both clusters: those that are there, and those that are waited for or forgotten."""
         return answer(await known_brokers(worker))
 
     @routes.post("/brokers/{side}/{name}/forget", **enveloped(broker_answers.RemovalReport, 400, 404, 409, 503))
-    async def forget_broker(side: Literal["source", "target"], name: str, wanted: Wanted) -> JSONResponse:
+    async def forget_broker(side: Literal["source", "target"], name: str, wanted: RemovalRequest) -> JSONResponse:
         """Treats a broker that was taken away for good as gone, until the name servers list it again.
 
         With `dry_run` it changes nothing, and reports what it would do now.

@@ -35,33 +35,33 @@ def group_routes(worker: Worker) -> APIRouter:
     view = GroupView(worker)
 
     @routes.get("/getClusterInfo", **enveloped(answers.Cluster))
-    async def cluster() -> JSONResponse:
+    async def get_cluster_info() -> JSONResponse:
         """The group: its workers, its leader, and whether a rebalance is under way."""
         return answer(view.cluster())
 
     @routes.get("/allocated/connectors", **enveloped(dict[str, list[str]]))
-    async def allocated_connectors() -> JSONResponse:
+    async def list_allocated_connectors() -> JSONResponse:
         """The connectors whose tasks each worker has."""
         allocated = view.allocated().items()
         return answer({name: sorted({task["connector"] for task in tasks}) for name, tasks in allocated})
 
     @routes.get("/allocated/tasks", **enveloped(dict[str, list[answers.TaskOfWorker]]))
-    async def allocated_tasks() -> JSONResponse:
+    async def list_allocated_tasks() -> JSONResponse:
         """The tasks of each worker."""
         return answer(view.allocated())
 
     @routes.get("/plugin/list", **enveloped(list[answers.Plugin]))
-    async def plugins() -> JSONResponse:
+    async def list_plugins() -> JSONResponse:
         """The connectors, transforms and assignment strategies that are installed at this worker."""
         return answer([*_connectors(), *_transforms(), *_strategies()])
 
     @routes.get("/plugin/list/connectors", **enveloped(list[answers.Plugin]))
-    async def connector_plugins() -> JSONResponse:
+    async def list_connector_plugins() -> JSONResponse:
         """The connectors that are installed at this worker."""
         return answer(_connectors())
 
     @routes.get("/plugin/config", **enveloped(list[answers.Option], 404))
-    async def plugin_config(name: str = "routing") -> JSONResponse:
+    async def get_plugin_config(name: str = "routing") -> JSONResponse:
         """The settings of a connector or transform; without `name` those of a route."""
         try:
             model = RouteSettings if name == "routing" else _model(name)
@@ -70,7 +70,7 @@ def group_routes(worker: Worker) -> APIRouter:
         return answer([_described(name, field) for name, field in setting_fields(model)])
 
     @routes.put("/plugin/config/validate", **enveloped(answers.Validation, 400, 503))
-    async def validate(config: dict[str, Any]) -> JSONResponse:
+    async def validate_config(config: dict[str, Any]) -> JSONResponse:
         """Checks a configuration without creating a connector."""
         try:
             await refuse_wrong(worker, "validated", config)
@@ -79,7 +79,7 @@ def group_routes(worker: Worker) -> APIRouter:
         return answer({"valid": True, "errors": []})
 
     @routes.post("/plugin/reload", **enveloped(list[answers.Plugin]))
-    async def reload() -> JSONResponse:
+    async def reload_plugins() -> JSONResponse:
         """Lists the plugins that are installed now; nothing is cached, so there is nothing to reload."""
         return answer([*_connectors(), *_transforms(), *_strategies()])
 

@@ -17,7 +17,7 @@ __all__ = ["log_routes"]
 log = get_logger(__name__)
 
 
-class _Level(BaseModel):
+class LogLevelRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     level: Level
@@ -28,12 +28,12 @@ def log_routes() -> APIRouter:
     routes = APIRouter(tags=["worker"], prefix="/log")
 
     @routes.get("/level", **enveloped(answers.LogLevel))
-    async def level() -> JSONResponse:
+    async def get_log_level() -> JSONResponse:
         """The log level of this worker."""
         return answer({"level": get_level()})
 
     @routes.put("/level", **enveloped(answers.LogLevel, 400))
-    async def change(wanted: _Level) -> JSONResponse:
+    async def set_log_level(wanted: LogLevelRequest) -> JSONResponse:
         """Changes the log level of this worker, until it ends."""
         before = get_level()
         set_level(wanted.level)

@@ -108,7 +108,7 @@ def overview_routes(overview: Overview, *, closing: Callable[[], bool]) -> APIRo
     open_feeds = 0
 
     @routes.get("/overview", **enveloped(OverviewShown))
-    async def whole() -> JSONResponse:
+    async def get_overview() -> JSONResponse:
         """Whether a failover now would be complete, and why not; the workers, and the figures of each connector.
 
         The clusters are asked at most every five seconds, whoever looks: `checked_at` says when that was.
@@ -116,7 +116,7 @@ def overview_routes(overview: Overview, *, closing: Callable[[], bool]) -> APIRo
         return answer(await overview.now())
 
     @routes.get("/events", response_class=StreamingResponse, responses=errors(503) | _STREAM)
-    async def events(after: int = 0, last_event_id: Annotated[str, Header()] = "") -> StreamingResponse:
+    async def stream_events(after: int = 0, last_event_id: Annotated[str, Header()] = "") -> StreamingResponse:
         """What this worker logs, as server-sent events: those with a higher id than `after`, then each that comes.
 
         Five hundred are kept. The header `Last-Event-ID`, by which browsers go on, counts before `after`.

@@ -29,7 +29,7 @@ _ANSWER_SECONDS: Final = 60.0
 log = get_logger(__name__)
 
 
-class Wanted(BaseModel):
+class ApplyRequest(BaseModel):
     """`force`: groups whose offsets are written even if they have consumers at the target, and even backwards."""
 
     model_config = ConfigDict(extra="forbid")
@@ -37,7 +37,7 @@ class Wanted(BaseModel):
     force: list[str] = []
 
 
-class Switch(BaseModel):
+class FailoverRequest(BaseModel):
     """As in `replicator failover`."""
 
     model_config = ConfigDict(extra="forbid")
@@ -61,7 +61,7 @@ def sync_routes(worker: Worker) -> APIRouter:
         return connector, route
 
     @routes.get("/connectors/{name}/plan", **enveloped(list[sync_answers.PlanStep], 404, 503))
-    async def plan(name: str) -> JSONResponse:
+    async def plan_sync(name: str) -> JSONResponse:
         """The changes that the target needs now; `blocked` says why a change is not applied automatically.
 
         The action `unknown` stands for what could not be read.
@@ -71,26 +71,26 @@ def sync_routes(worker: Worker) -> APIRouter:
         return answer([step.shown() for step in (*look.steps, *look.unasked)])
 
     @routes.get("/connectors/{name}/sync", **enveloped(sync_answers.SyncStatus, 404))
-    async def status(name: str) -> JSONResponse:
+    async def get_sync_status(name: str) -> JSONResponse:
         """The status of the metadata task, and its last changes."""
         _, route = found(name)
         ledger = route.sync.ledger
         return answer({**ledger.get("status"), "audit": ledger.get("audit").get("entries", [])})
 
     @routes.post("/connectors/{name}/apply", **enveloped(list[sync_answers.Applied], 400, 404, 409, 503))
-    async def apply(name: str, wanted: Wanted) -> JSONResponse:
+    async def apply_sync(name: str, wanted: ApplyRequest) -> JSONResponse:
         """Applies the plan now, on the worker that runs the metadata task."""
         _, route = found(name)
         return answer(await _applied(worker, name, route.sync.ledger, wanted.force))
 
     @routes.get("/connectors/{name}/readiness", **enveloped(sync_answers.Readiness, 404, 503))
-    async def ready(name: str) -> JSONResponse:
+    async def get_readiness(name: str) -> JSONResponse:
         """What a failover now would mean: messages not copied yet, consumer groups' offsets, differences."""
         _, route = found(name)
         return answer(await readiness(route, worker.context))
 
     @routes.post("/connectors/{name}/failover", **enveloped(sync_answers.FailoverReport, 400, 404, 409, 503))
-    async def switch(name: str, how: Switch) -> JSONResponse:
+    async def fail_over(name: str, how: FailoverRequest) -> JSONResponse:
         """Prepares the target for applications: drains, stops the connector, syncs offsets, opens topics.
 
         With `dry_run` it changes nothing, and reports what it would do now.

@@ -41,12 +41,12 @@ def worker_routes(
         response_class=Response,
         responses=errors(token=False) | _TEXT,
     )
-    async def metrics_page() -> Response:
+    async def get_metrics() -> Response:
         """Metrics of this worker, for Prometheus."""
         return Response(await metrics(), media_type=CONTENT_TYPE_LATEST)
 
     @router.get("/health/live", responses=errors(token=False))
-    async def live() -> dict[str, str]:
+    async def get_liveness() -> dict[str, str]:
         """Answers while the process serves HTTP."""
         return {"status": "up"}
 
@@ -55,13 +55,13 @@ def worker_routes(
         response_model=answers.Ready,
         responses=errors(token=False) | _NOT_READY,
     )
-    async def ready() -> JSONResponse:
+    async def get_worker_readiness() -> JSONResponse:
         """Whether this worker is in its group and all topics that it reports are copied; 503 if not."""
         reasons = _unready(worker, stopping=stopping())
         return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
 
     @router.get("/status", response_model=answers.WorkerStatus, responses=errors())
-    async def status() -> JSONResponse:
+    async def get_status() -> JSONResponse:
         """What this worker does; for the whole group see /getClusterInfo and /connectors.
 
         `waiting_for` is a job that copies the same queues, or `the source`: the worker joins its group when that
@@ -82,7 +82,7 @@ def worker_routes(
         )
 
     @router.get("/status/queues", response_model=list[answers.QueueStatus], responses=errors())
-    async def queues() -> JSONResponse:
+    async def list_queues() -> JSONResponse:
         """Each queue that this worker copies, and the paused, stopped and unassigned ones if it leads."""
         return JSONResponse([queue_status(state) for state in worker.queues])
 
