@@ -36,59 +36,63 @@ class _Commands(DeferredGroup):
     deferred: ClassVar = {
         "acl": DeferredCommand("replicator.operate.acl", "app", "Sync accounts and permissions to the target."),
         "allocated": DeferredCommand(
-            "replicator.operate.commands", "allocated", "Show which worker runs which task."
+            "replicator.operate.workers.commands", "allocated", "Show which worker runs which task."
         ),
         "apply": DeferredCommand(
-            "replicator.operate.sync", "apply", "Apply what `plan` shows now, except what is blocked."
+            "replicator.operate.workers.sync", "apply", "Apply what `plan` shows now, except what is blocked."
         ),
         "backfill": DeferredCommand(
-            "replicator.operate.backfill", "app", "Copy what the source has now, by Spark."
+            "replicator.operate.jobs.backfill", "app", "Copy what the source has now, by Spark."
         ),
         "brokers": DeferredCommand(
-            "replicator.operate.brokers", "brokers", "List brokers, and forget permanently removed ones."
+            "replicator.operate.workers.brokers", "brokers", "List brokers, and forget permanently removed ones."
         ),
-        "cluster": DeferredCommand("replicator.operate.commands", "cluster", "List the workers of the group."),
+        "cluster": DeferredCommand(
+            "replicator.operate.workers.commands", "cluster", "List the workers of the group."
+        ),
         "completion": DeferredCommand(
             "replicator.operate.completion", "completion", "Print the completion of a shell."
         ),
         "config": DeferredCommand("replicator.operate.config", "app", "Check the settings."),
         "connectors": DeferredCommand(
-            "replicator.operate.commands", "connectors", "List, create and control connectors."
+            "replicator.operate.workers.commands", "connectors", "List, create and control connectors."
         ),
         "demo": DeferredCommand(
             "replicator.demo.command", "app", "Start two clusters, copy orders, and show it live."
         ),
         "doctor": DeferredCommand("replicator.operate.doctor.command", "app", "Check all that a route needs."),
-        "export": DeferredCommand("replicator.operate.export", "app", "Write topics as Parquet files, by Spark."),
+        "export": DeferredCommand(
+            "replicator.operate.jobs.export", "app", "Write topics as Parquet files, by Spark."
+        ),
         "failback": DeferredCommand(
-            "replicator.operate.reverse",
+            "replicator.operate.workers.reverse",
             "failback",
             "Switch applications back to the source, and copy to the target again from then on.",
         ),
         "failover": DeferredCommand(
-            "replicator.operate.sync",
+            "replicator.operate.workers.sync",
             "failover",
             "Switch applications to the target: copy the rest, sync the last offsets, make topics writable.",
         ),
         "import": DeferredCommand(
-            "replicator.operate.restore", "app", "Send exported topics to a cluster, by Spark."
+            "replicator.operate.jobs.restore", "app", "Send exported topics to a cluster, by Spark."
         ),
-        "lag": DeferredCommand("replicator.operate.commands", "lag", "Show how far behind each topic is."),
+        "lag": DeferredCommand("replicator.operate.workers.commands", "lag", "Show how far behind each topic is."),
         "plan": DeferredCommand(
-            "replicator.operate.sync",
+            "replicator.operate.workers.sync",
             "plan",
             "Show what `apply` would change in the target's topics, groups and offsets.",
         ),
         "plugins": DeferredCommand(
-            "replicator.operate.commands", "plugins", "List connector plugins and show their settings."
+            "replicator.operate.workers.commands", "plugins", "List connector plugins and show their settings."
         ),
         "readiness": DeferredCommand(
-            "replicator.operate.sync",
+            "replicator.operate.workers.sync",
             "readiness",
             "Show whether applications can switch to the target now, and what they would miss.",
         ),
         "reverse": DeferredCommand(
-            "replicator.operate.reverse",
+            "replicator.operate.workers.reverse",
             "reverse",
             "Switch applications to the target, and copy back to the source from then on.",
         ),
@@ -97,18 +101,20 @@ class _Commands(DeferredGroup):
             "replicator.sandbox.commands", "app", "Run real RocketMQ clusters on this machine."
         ),
         "secret": DeferredCommand("replicator.operate.secret", "app", "Make a secret for the workers of a group."),
-        "spark-package": DeferredCommand("replicator.operate.package", "app", "Pack what Spark's executors need."),
+        "spark-package": DeferredCommand(
+            "replicator.operate.jobs.package", "app", "Pack what Spark's executors need."
+        ),
         "top": DeferredCommand(
-            "replicator.operate.commands",
+            "replicator.operate.workers.commands",
             "top",
             "Show the group live until Ctrl-C; once with -o json or when piped.",
         ),
-        "verify": DeferredCommand("replicator.operate.verify", "app", "Compare source and target, by Spark."),
+        "verify": DeferredCommand("replicator.operate.jobs.verify", "app", "Compare source and target, by Spark."),
         "version": DeferredCommand(
             "replicator.operate.version", "version", "Show the version of this program, and of Python and PySpark."
         ),
         "where": DeferredCommand(
-            "replicator.operate.commands",
+            "replicator.operate.workers.commands",
             "where",
             "Show where a message is on the other side: the one at BROKER QUEUE OFFSET, or those with a key.",
         ),

@@ -192,7 +192,7 @@ ENDS_WITH_5 = """
 import sys
 from unittest.mock import patch
 from replicator.cli import main
-from replicator.operate.rest import Rest
+from replicator.operate.workers.rest import Rest
 found = dict.fromkeys(("kind", "broker", "name", "before", "after", "blocked", "note")) | {"action": "unknown"}
 with patch.object(Rest, "get", lambda *_, **__: [found]):
     sys.argv = ["replicator", "plan", *sys.argv[1:]]

@@ -16,7 +16,7 @@ from replicator.admin.topic_lag import topic_lags
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.errors import ConfigError, Unreachable
-from replicator.operate import sync as commands
+from replicator.operate.workers import sync as commands
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue

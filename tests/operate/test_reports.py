@@ -11,7 +11,7 @@ import pytest
 import acl_sync.model
 from acl_sync.plan import Verb
 from replicator.command_output import Output
-from replicator.operate.outcomes import show_copied
+from replicator.operate.jobs.outcomes import show_copied
 from replicator.operate.reports import AclAction, ComparedQueue, Dialect, ExportedQueue, FindingKind
 from replicator.ranges.comparer import Compared
 from replicator.ranges.copier import CopyOutcome, Range

@@ -13,7 +13,7 @@ from pyarrow import dataset, fs
 from structlog.testing import capture_logs
 
 from replicator.errors import ConfigError
-from replicator.operate.archive import MANIFEST, Archive, Contents
+from replicator.operate.jobs.archive import MANIFEST, Archive, Contents
 from replicator.protocol.message import StoredMessage
 from replicator.routing.queue_map import Queue
 from replicator.spark.jobs import export as export_job

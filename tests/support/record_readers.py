@@ -34,9 +34,9 @@ from replicator.group.unowned_tasks import UnownedTasks
 from replicator.metadata.groups import GroupPolicy, GroupSelector, plan_groups
 from replicator.metadata.ledger import remember
 from replicator.metadata.topics import TopicPolicy, plan_topics
-from replicator.operate.brokers import _drawn, _time
 from replicator.operate.show import lag_table, table
-from replicator.operate.sync import _actions, _last_known
+from replicator.operate.workers.brokers import _drawn, _time
+from replicator.operate.workers.sync import _actions, _last_known
 from replicator.page import route as route_page
 from replicator.page.context import PageContext
 from replicator.page.group import GroupViews

@@ -27,7 +27,7 @@ from replicator.operate.doctor.machine import examine_machine, judge_kept
 from replicator.operate.doctor.network import Side, examine_side
 from replicator.operate.doctor.pair import judge_names, judge_pair
 from replicator.operate.doctor.route import examine_route
-from replicator.operate.job_preflight import world_of
+from replicator.operate.jobs.job_preflight import world_of
 from replicator.operate.options import ConfigFile, with_settings
 from replicator.ranges.access import Access
 from replicator.service import cluster_of

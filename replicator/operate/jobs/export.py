@@ -25,9 +25,9 @@ from replicator.connector.context import first_look
 from replicator.errors import ConfigError, StartupError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
-from replicator.operate.archive import Archive, Contents
+from replicator.operate.jobs.archive import Archive, Contents
+from replicator.operate.jobs.progress import watched
 from replicator.operate.options import ConfigFile, MetricsPort, with_settings
-from replicator.operate.progress import watched
 from replicator.operate.reports import ExportReport
 from replicator.operate.show import table
 from replicator.ranges.access import Access

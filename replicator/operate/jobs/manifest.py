@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from replicator.errors import ConfigError, StartupError
+from replicator.operate.jobs.throttled_writer import ThrottledWriter
 from replicator.operate.options import SELECTION
-from replicator.operate.throttled_writer import ThrottledWriter
 from replicator.ranges.copier import CopyOutcome, Range
 from replicator.routing.options import Identity
 from replicator.settings import Settings

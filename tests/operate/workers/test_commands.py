@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from replicator.cli import app
 from replicator.errors import ConfigError
-from replicator.operate import commands, sync
-from replicator.operate.rest import Refused
+from replicator.operate.workers import commands, sync
+from replicator.operate.workers.rest import Refused
 
 
 def test_a_configuration_is_shown_in_its_own_form(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_why_a_task_failed_is_in_the_list(monkeypatch: pytest.MonkeyPatch) -> No
         {"id": "payments", "worker_id": "w2", "state": "RUNNING"},
     ]
     monkeypatch.setattr(commands, "Rest", lambda _: SimpleNamespace(get=lambda _: found))
-    shown = CliRunner().invoke(app, ["connectors", "tasks", "route"]).stdout.splitlines()
+    shown = CliRunner().invoke(app, ["connectors", "tasks", "route"], env={"COLUMNS": "200"}).stdout.splitlines()
     assert shown[0].split() == ["task", "worker", "state", "cause"]
     assert shown[1].split(maxsplit=3) == ["orders", "w1", "FAILED", trace.splitlines()[-1]]
     assert shown[2].split() == ["payments", "w2", "RUNNING"]
@@ -187,6 +187,6 @@ def test_how_many_tasks_a_connector_has(tasks: int, said: str, monkeypatch: pyte
 @pytest.mark.parametrize("topics", ["", " ", ","])
 def test_a_failover_of_no_topic_is_not_one_of_all(monkeypatch: pytest.MonkeyPatch, topics: str) -> None:
     """A variable of a script may be empty."""
-    monkeypatch.setattr("replicator.operate.sync.Rest", None)  # nobody is asked
+    monkeypatch.setattr("replicator.operate.workers.sync.Rest", None)  # nobody is asked
     with pytest.raises(ConfigError, match="names no topic"):
         sync.failover(topics=topics)

@@ -18,11 +18,11 @@ from replicator.connector.identity import identify
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ConfigError, StartupError
 from replicator.observe.logging import configure, get_logger
-from replicator.operate.archive import MANIFEST, Archive
-from replicator.operate.export import Directory
-from replicator.operate.job_preflight import JobPreflight, world_of
+from replicator.operate.jobs.archive import MANIFEST, Archive
+from replicator.operate.jobs.export import Directory
+from replicator.operate.jobs.job_preflight import JobPreflight, world_of
+from replicator.operate.jobs.outcomes import copying, show_copied
 from replicator.operate.options import ConfigFile, MetricsPort, with_settings
-from replicator.operate.outcomes import copying, show_copied
 from replicator.ranges.access import Access
 from replicator.ranges.copier import CopyOutcome, Range
 from replicator.service import cluster_of

@@ -11,8 +11,8 @@ from rich.text import Text
 from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError
 from replicator.exit_codes import ExitCode
-from replicator.operate.rest import HERE, Rest, Url, path
-from replicator.operate.sync import Drain, failed_over, report_of
+from replicator.operate.workers.rest import HERE, Rest, Url, path
+from replicator.operate.workers.sync import Drain, failed_over, report_of
 
 __all__ = ["failback", "reverse"]
 

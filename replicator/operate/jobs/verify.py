@@ -17,13 +17,13 @@ from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
-from replicator.operate.job_preflight import surveying
-from replicator.operate.offset_bounds import OffsetBound, narrowed, offset_bound
+from replicator.operate.jobs.job_preflight import surveying
+from replicator.operate.jobs.offset_bounds import OffsetBound, narrowed, offset_bound
+from replicator.operate.jobs.progress import watched
+from replicator.operate.jobs.verify_report import ReportFile, Verdict, counts_of, findings, render, said
 from replicator.operate.options import SELECTION, ConfigFile, MetricsPort, with_settings
-from replicator.operate.progress import watched
 from replicator.operate.reports import VerifyReport
 from replicator.operate.show import table
-from replicator.operate.verify_report import ReportFile, Verdict, counts_of, findings, render, said
 from replicator.ranges.access import Access
 from replicator.ranges.comparer import Compared, CompareJob
 from replicator.settings import Settings, load

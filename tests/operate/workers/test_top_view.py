@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from replicator.operate.top_view import Look, TopView
+from replicator.operate.workers.top_view import Look, TopView
 
 
 def worker(name: str, **values: Any) -> dict[str, Any]:

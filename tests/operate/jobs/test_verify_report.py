@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from replicator.errors import ConfigError, StartupError
-from replicator.operate.offset_bounds import OffsetBound, offset_bound
-from replicator.operate.verify_report import ReportFile, Verdict, render
+from replicator.operate.jobs.offset_bounds import OffsetBound, offset_bound
+from replicator.operate.jobs.verify_report import ReportFile, Verdict, render
 from replicator.ranges.comparer import Compared
 from replicator.ranges.findings import Finding
 from replicator.ranges.pairing import RUN

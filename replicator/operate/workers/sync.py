@@ -15,8 +15,8 @@ from replicator.exit_codes import ExitCode
 from replicator.observe.counted import counted
 from replicator.observe.moment import moment
 from replicator.observe.pending_lines import pending_lines, released_lines
-from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import table
+from replicator.operate.workers.rest import HERE, Rest, Url, path
 
 __all__ = ["Drain", "apply", "failed_over", "failover", "plan", "readiness", "report_of"]
 

@@ -13,9 +13,9 @@ from replicator.cli import app
 from replicator.errors import ConfigError, StartupError
 from replicator.exit_codes import ExitCode
 from replicator.metadata.action import Unasked
-from replicator.operate import sync as commands
-from replicator.operate.rest import Rest
-from replicator.operate.sync import _topics
+from replicator.operate.workers import sync as commands
+from replicator.operate.workers.rest import Rest
+from replicator.operate.workers.sync import _topics
 from tests.client.peer import unused_port
 
 

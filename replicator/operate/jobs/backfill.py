@@ -16,10 +16,10 @@ from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown
 from replicator.group.job_claim import JobClaim
 from replicator.observe.logging import configure
-from replicator.operate.job_preflight import surveying
-from replicator.operate.manifest import Manifest
+from replicator.operate.jobs.job_preflight import surveying
+from replicator.operate.jobs.manifest import Manifest
+from replicator.operate.jobs.outcomes import copying, show_copied
 from replicator.operate.options import SELECTION, ConfigFile, MetricsPort, with_settings
-from replicator.operate.outcomes import copying, show_copied
 from replicator.ranges.copier import CopyJob
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session

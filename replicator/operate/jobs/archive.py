@@ -11,7 +11,7 @@ import msgspec
 from replicator.client.topics import TopicConfig
 from replicator.errors import ConfigError, StartupError
 from replicator.observe.logging import get_logger
-from replicator.operate.throttled_writer import ThrottledWriter
+from replicator.operate.jobs.throttled_writer import ThrottledWriter
 from replicator.spark.jobs.archive import File, Slice, is_of_attempt
 from replicator.spark.jobs.export import Exported
 from replicator.spark.jobs.location import Location

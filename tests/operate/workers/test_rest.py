@@ -10,7 +10,7 @@ import pytest
 
 from replicator.errors import ConfigError, StartupError
 from replicator.exit_codes import ExitCode
-from replicator.operate.rest import HERE, Refused, Rest
+from replicator.operate.workers.rest import HERE, Refused, Rest
 from tests.client.peer import unused_port
 
 

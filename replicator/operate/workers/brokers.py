@@ -14,8 +14,8 @@ from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError
 from replicator.exit_codes import ExitCode
 from replicator.observe.moment import moment
-from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import table
+from replicator.operate.workers.rest import HERE, Rest, Url, path
 
 __all__ = ["brokers"]
 

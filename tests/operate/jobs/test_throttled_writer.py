@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replicator.operate.throttled_writer import ThrottledWriter
+from replicator.operate.jobs.throttled_writer import ThrottledWriter
 
 
 class Disk:

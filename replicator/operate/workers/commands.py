@@ -16,9 +16,9 @@ from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, separator, show
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.counted import counted
-from replicator.operate.rest import HERE, Rest, Url, path
 from replicator.operate.show import cluster_table, lag_table, table
-from replicator.operate.top_view import Look, TopView
+from replicator.operate.workers.rest import HERE, Rest, Url, path
+from replicator.operate.workers.top_view import Look, TopView
 
 __all__ = ["allocated", "cluster", "connectors", "lag", "plugins", "top", "where"]
 

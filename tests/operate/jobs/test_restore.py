@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from replicator.operate.archive import Archive, Contents
-from replicator.operate.restore import _say_whose, _settings
+from replicator.operate.jobs.archive import Archive, Contents
+from replicator.operate.jobs.restore import _say_whose, _settings
 from replicator.settings import ENV_PREFIX, Settings
 from replicator.spark.jobs.location import Location
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from replicator.command_output import Output, show
 from replicator.exit_codes import ExitCode
-from replicator.operate.progress import watched
+from replicator.operate.jobs.progress import watched
 from replicator.operate.reports import CopiedQueue, CopyReport
 from replicator.operate.show import table
 from replicator.ranges.copier import CopyOutcome, Range

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from replicator.errors import StartupError
-from replicator.operate.archive import Archive, Contents
+from replicator.operate.jobs.archive import Archive, Contents
 from replicator.routing.queue_map import Queue
 from replicator.spark.jobs.archive import File, Slice, partition
 from replicator.spark.jobs.export import Exported

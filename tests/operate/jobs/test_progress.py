@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from replicator.operate import progress
+from replicator.operate.jobs import progress
 
 
 def test_bars_with_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:

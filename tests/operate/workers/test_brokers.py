@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from replicator.cli import app
-from replicator.operate import brokers
+from replicator.operate.workers import brokers
 
 PLACE = {"broker": "east-a", "queue": 3}
 FOUND: dict[str, Any] = {

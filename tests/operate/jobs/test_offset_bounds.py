@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from replicator.errors import ConfigError
-from replicator.operate.offset_bounds import OffsetBound, narrowed, offset_bound
+from replicator.operate.jobs.offset_bounds import OffsetBound, narrowed, offset_bound
 
 
 def test_an_offset_or_a_time() -> None:

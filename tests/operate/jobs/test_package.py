@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from replicator.cli import app
-from replicator.operate import package
+from replicator.operate.jobs import package
 from tests.support.printed import check_printed
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from replicator.cli import app
 from replicator.errors import StartupError
-from replicator.operate import verify
+from replicator.operate.jobs import verify
 from replicator.ranges.comparer import Compared
 
 SIDES = ("--source", "a:1", "--target", "b:1")

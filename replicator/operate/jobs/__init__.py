@@ -1,0 +1,1 @@
+"""Commands that work on clusters themselves, most of them with Spark."""
