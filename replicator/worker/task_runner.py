@@ -97,12 +97,13 @@ class TaskRunner:
         self._ended |= dict.fromkeys(self._coordinator.running, "the lease was lost")
         self._coordinator.running.clear()
         self.lapses += 1
-        self._fencing = self._work.create_task(self._end_all(self._fencing))
+        # Those that there are now: nothing keeps them from being rebuilt before the task begins.
+        self._fencing = self._work.create_task(self._end_all([*self._routes], self._fencing))
         return self._fencing
 
-    async def _end_all(self, earlier: asyncio.Task[None] | None) -> None:
+    async def _end_all(self, routes: Collection[ConnectorLifecycle], earlier: asyncio.Task[None] | None) -> None:
         self._target.drop()
-        await asyncio.gather(*(route.fence() for route in self._routes))
+        await asyncio.gather(*(route.fence() for route in routes))
         if earlier is not None:  # a lease lost again: nothing starts before that one is over, too
             await asyncio.wait([earlier])
         self._on_change(False)

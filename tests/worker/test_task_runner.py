@@ -126,6 +126,28 @@ async def test_new_queues_and_a_new_configuration_at_once() -> None:
     ]
 
 
+async def test_a_connector_is_rebuilt_right_after_a_fence() -> None:
+    """As by a restart over REST before the loop goes on: what ran is ended, and not what replaces it."""
+    routes = FakeRoutes()
+    before = routes.route
+    before.runs = {TASK}
+    coordinator: Any = SimpleNamespace(running={TASK}, owned={TASK}, came_from={}, me="w0", stage=MemberState.ONLINE)
+    async with asyncio.TaskGroup() as work:
+        runner = TaskRunner(
+            coordinator,
+            routes,  # type: ignore[arg-type]
+            SimpleNamespace(),  # type: ignore[arg-type]
+            SimpleNamespace(),  # type: ignore[arg-type]
+            target=SimpleNamespace(drop=lambda: None),  # type: ignore[arg-type]
+            work=work,
+            on_change=lambda _stopped: None,
+        )
+        ended = runner.fence()
+        routes.route = FakeRoute()  # nothing runs, so nothing keeps it from being rebuilt
+        await ended
+    assert before.runs == set()
+
+
 async def test_a_fence_while_tasks_start() -> None:
     """What was about to start does not, or it would run without a lease, and hold up the end of the worker."""
     published = asyncio.Event()
