@@ -131,7 +131,7 @@ async def test_a_connector_is_rebuilt_right_after_a_fence() -> None:
     routes = FakeRoutes()
     before = routes.route
     before.runs = {TASK}
-    coordinator: Any = SimpleNamespace(running={TASK}, owned={TASK}, came_from={}, me="w0", stage=MemberState.ONLINE)
+    coordinator: Any = SimpleNamespace(running={TASK}, owned={TASK}, came_from={}, me="w0", stage="online")
     async with asyncio.TaskGroup() as work:
         runner = TaskRunner(
             coordinator,
