@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from replicator.admin.brokers import MappedQueue, brokers_of, discovery_of, mapped_queues
-from replicator.admin.failover_turn import NotNow
+from replicator.admin.failover_turn import NotNow, refuse_failover
 from replicator.admin.running_tasks import stopped
 from replicator.client.nameservers import NoBrokers
 from replicator.connector.route import Route
@@ -29,9 +29,10 @@ from replicator.state.connector_configs import State, Unknown
 from replicator.state.known_brokers import Side, being_given_up, key_of, record_of, record_value
 from replicator.state.queue_records import is_about
 from replicator.state.record import Kind
+from replicator.state.store import Store
 from replicator.worker.worker import Worker
 
-__all__ = ["Removal", "forget"]
+__all__ = ["Removal", "forget", "leave_as_it_is"]
 
 _moving: Final = asyncio.Lock()
 
@@ -222,6 +223,8 @@ def _refuse_others(worker: Worker, removal: Removal) -> None:
 async def _move(worker: Worker, removal: Removal, concerned: Sequence[MappedQueue]) -> None:
     """Changes the queue maps while nothing is copied by them, and has the new queues made before anything is."""
     names = sorted({queue.connector for queue in concerned})
+    for name in names:  # it may hold them stopped, and resume them
+        refuse_failover(worker, name)
     before = {name: worker.connectors.get(name).state.value for name in names}
     _note(worker, removal, resume=before | _resumed(worker, removal))  # whoever repeats it knows what ran
     await _set_states(worker, dict.fromkeys(names, State.STOPPED))
@@ -267,6 +270,15 @@ def _resumed(worker: Worker, removal: Removal) -> dict[str, str]:
     """The connectors that are stopped for this, and their states before."""
     record = record_of(worker.store.state, removal.side, removal.broker) or {}
     return {**record.get("resume", {})}
+
+
+def leave_as_it_is(store: Store, connector: str) -> None:
+    """Somebody has decided what a connector is to do: no removal of a broker returns it to what it did before."""
+    for key, resume in being_given_up(store.state).items():
+        if connector in resume:
+            value = store.state.get(Kind.BROKER, key)
+            rest = {name: state for name, state in resume.items() if name != connector}
+            store.put(Kind.BROKER, key, record_value(value["forgotten_at"], rest))
 
 
 def _note(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from replicator.admin.broker_removal import leave_as_it_is
 from replicator.admin.failover_turn import decided_by_hand
 from replicator.admin.group_view import GroupView
 from replicator.connector.sync.ledger import SyncLedger
@@ -65,6 +66,7 @@ async def set_state(worker: Worker, name: str, state: State) -> None:
     def decide() -> Connector:
         changed = worker.connectors.set_state(name, state)
         decided_by_hand(SyncLedger(name, worker.store))
+        leave_as_it_is(worker.store, name)
         return changed
 
     await change(worker, decide)

@@ -11,6 +11,7 @@ from functools import partial
 from math import inf
 from typing import Any, Final
 
+from replicator.admin.broker_removal import leave_as_it_is
 from replicator.admin.failover_turn import NotNow, decided_by_hand, note, refuse_replaced, taking_turn
 from replicator.admin.pending_messages import Pending
 from replicator.admin.readiness import group_standings, pending_of
@@ -114,6 +115,7 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
         worker.connectors.fail_over(name, int(time.time() * 1000), alone=not worker.may_send())
     else:
         worker.connectors.set_state(name, State.STOPPED)
+    leave_as_it_is(worker.store, name)
     await _publish(worker, how)
     if how.source_dead:
         await asyncio.sleep(_HEARTBEATS * worker.settings.heartbeat_interval)  # what others run is said by then

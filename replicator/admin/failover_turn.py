@@ -18,7 +18,7 @@ from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.worker.worker import Worker
 
-__all__ = ["NotNow", "decided_by_hand", "note", "refuse_replaced", "taking_turn"]
+__all__ = ["NotNow", "decided_by_hand", "note", "refuse_failover", "refuse_replaced", "taking_turn"]
 
 #: Seconds between two looks at whether another worker is still at it.
 _LOOK: Final = 0.2
@@ -75,6 +75,17 @@ def refuse_replaced(worker: Worker, route: Route) -> None:
 
 def _is_ours(worker: Worker, route: Route) -> bool:
     return bool(route.sync.ledger.get("failover").get("incarnation") == worker.group.incarnation)
+
+
+def refuse_failover(worker: Worker, name: str) -> None:
+    """Checks that nobody fails connector `name` over, as far as this worker knows.
+
+    Raises:
+        NotNow: somebody does.
+    """
+    known = SyncLedger(name, worker.store).get("failover")
+    if name in worker.switching or _other_is_at_it(worker, known, source_dead=False):
+        raise NotNow(f"a failover of connector {name} is going on", hint="wait for its end")
 
 
 def decided_by_hand(ledger: SyncLedger) -> None:

@@ -17,10 +17,19 @@ _SECONDS: Final = 60.0
 
 
 def running(worker: Worker, connectors: Collection[str], *, source_dead: bool = False) -> bool:
-    """Whether a task of `connectors` runs; with the source dead, as far as the target's log says so."""
-    others = worker.seen_at_target if source_dead else worker.coordinator.membership.others
-    tasks = {*worker.coordinator.running, *(task for other in others.values() for task in other.tasks)}
-    return any(TaskId.parse(task).connector in connectors for task in tasks)
+    """Whether a task of `connectors` runs, or may be starting: heartbeats name what runs, somewhat late.
+
+    With the source dead, as far as the target's log says so.
+    """
+    coordinator = worker.coordinator
+    tasks = {*coordinator.running}
+    others = worker.seen_at_target if source_dead else coordinator.membership.others
+    for other in others.values():
+        tasks.update(other.tasks, other.releasing)
+    if not source_dead:  # who has not heard yet that they have no owner may start them
+        tasks.update(coordinator.assignment.owners)
+    may_start = not source_dead and coordinator.changing_hands
+    return may_start or any(TaskId.parse(task).connector in connectors for task in tasks)
 
 
 async def stopped(worker: Worker, connectors: Collection[str], *, source_dead: bool = False) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from replicator.admin import broker_removal
-from replicator.admin.broker_removal import Removal, forget
+from replicator.admin.broker_removal import Removal, forget, leave_as_it_is
+from replicator.admin.failover_turn import NotNow
 from replicator.connector.route import Route
 from replicator.routing.queue_map import Queue
 from replicator.state.connector_configs import State
@@ -83,4 +84,47 @@ async def test_another_worker_moves_them_meanwhile(removing: Removing, monkeypat
 
     monkeypatch.setattr(broker_removal, "stopped", moved)
     assert len((await forget(removing.worker, GONE))["queues"]) == 2
+    assert removing.connectors.get("route").state is State.RUNNING
+
+
+async def test_somebody_stops_the_connector_meanwhile(removing: Removing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a failover does, which opens its topics then: it is not resumed."""
+
+    async def decided(*_: object) -> bool:
+        removing.connectors.set_state("route", State.STOPPED)
+        leave_as_it_is(removing.store, "route")
+        return True
+
+    monkeypatch.setattr(broker_removal, "stopped", decided)
+    await forget(removing.worker, GONE)
+    assert removing.connectors.get("route").state is State.STOPPED
+
+
+async def test_a_removal_is_completed_after_a_failover(removing: Removing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was interrupted, the route was failed over, and the operator repeats it as its message says."""
+
+    async def interrupted(*_: object) -> bool:
+        raise ZeroDivisionError
+
+    async def not_resumed(*_: object) -> None:
+        """The worker has died."""
+
+    with monkeypatch.context() as patched:
+        patched.setattr(broker_removal, "stopped", interrupted)
+        patched.setattr(broker_removal, "_resume", not_resumed)
+        with pytest.raises(ZeroDivisionError):
+            await forget(removing.worker, GONE)
+    assert removing.connectors.get("route").state is State.STOPPED
+    leave_as_it_is(removing.store, "route")
+    await forget(removing.worker, GONE)
+    assert removing.connectors.get("route").state is State.STOPPED
+
+
+async def test_a_failover_of_some_topics_is_waited_for(removing: Removing) -> None:
+    """It holds the connector stopped, and resumes it: a removal would take that for how it was."""
+    removing.worker.switching.add("route")
+    with pytest.raises(NotNow, match="a failover of connector route is going on"):
+        await forget(removing.worker, GONE)
+    removing.worker.switching.clear()
+    await forget(removing.worker, GONE)
     assert removing.connectors.get("route").state is State.RUNNING

@@ -23,7 +23,10 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector
+from replicator.state.known_brokers import being_given_up, record_value
+from replicator.state.record import Kind
 from replicator.state.record_types import fit
+from replicator.state.shared_state import SharedState
 from replicator.worker.worker import Worker
 from tests.metadata.test_syncer import copying
 
@@ -44,6 +47,7 @@ class Setup:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.state_of_group = SharedState("w1")
         self.kept: dict[str, Any] = {}
         self.late: set[tuple[str, str, Queue]] = set()
         self.state = "RUNNING"
@@ -81,6 +85,7 @@ class Setup:
             mirror=None,
             others={},
             context=self.context,
+            store=SimpleNamespace(state=self.state_of_group, put=self.state_of_group.put),
             may_send=lambda: True,
             changed=self.changed,
             connectors=SimpleNamespace(
@@ -90,7 +95,12 @@ class Setup:
             seen_at_target={},
             sees_others=True,
             settings=SimpleNamespace(heartbeat_interval=0.001, session_timeout=0.1),
-            coordinator=SimpleNamespace(running=set(), membership=SimpleNamespace(others={})),
+            coordinator=SimpleNamespace(
+                running=set(),
+                membership=SimpleNamespace(others={}),
+                assignment=SimpleNamespace(owners={}),
+                changing_hands=False,
+            ),
         )
 
     def keep(self, what: str, value: dict[str, Any]) -> None:
@@ -206,7 +216,7 @@ async def test_nothing_is_handed_over_while_tasks_copy(setup: Setup, capsys: pyt
     assert not report["stopped"]
     assert "offsets and topics are left as they are" in report["problems"][0]
     setup.worker.coordinator.running = set()
-    setup.worker.seen_at_target = {"w2": SimpleNamespace(tasks={"route/T1": "RUNNING"})}
+    setup.worker.seen_at_target = {"w2": SimpleNamespace(tasks={"route/T1": "RUNNING"}, releasing=())}
     report = await setup.switch(source_dead=True)
     assert "handed over" not in setup.told
     assert not report["stopped"]
@@ -215,6 +225,14 @@ async def test_nothing_is_handed_over_while_tasks_copy(setup: Setup, capsys: pyt
     report = await setup.switch(source_dead=True)
     assert setup.told[-1] == "handed over"
     assert "Now let" in str(commands.report_of(report).renderables[-1])
+
+
+async def test_no_removal_of_a_broker_resumes_what_was_failed_over(setup: Setup) -> None:
+    """One that was interrupted has it stopped, and knows that it ran."""
+    stopped_for_it = record_value(None, {"route": "RUNNING", "other": "RUNNING"})
+    setup.state_of_group.put(Kind.BROKER, "target/b", stopped_for_it)
+    await setup.switch()
+    assert being_given_up(setup.state_of_group) == {"target/b": {"other": "RUNNING"}}
 
 
 async def test_topics_are_switched_and_the_others_go_on_though_it_had_to_be_repeated(setup: Setup) -> None:

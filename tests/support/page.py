@@ -141,6 +141,7 @@ class PagedWorker:
             "routes": routes,
             "queues": self.states,
             "others": self.others,
+            "switching": set(),
             "standby": None,
             "group": SimpleNamespace(name="east-west", waiting_for=""),
             "identity": SimpleNamespace(source="east", target="west"),
