@@ -17,7 +17,7 @@ from replicator.client.pull import pull
 from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
-from replicator.errors import ClientError
+from replicator.errors import ClientError, Unreachable
 from replicator.plugins.route_options import route_options
 from replicator.protocol.codes import Response
 from replicator.ranges.reader import RangeReader
@@ -108,7 +108,12 @@ class _Source:
             return _unknown("there was not enough time to ask for it")
         try:
             begin, end = await self._unresponsive.ask(queue.broker, partial(self._missing, queue))
-            return _Lag() if end <= begin else await self._count(queue, begin, end)
+            if end < begin:
+                return _unknown(
+                    f"it shows offset {end}, and was copied to {begin}: the source has lost messages, or does not"
+                    " show all of them yet"
+                )
+            return _Lag() if end == begin else await self._count(queue, begin, end)
         except ClientError as error:
             return _unknown(str(error))
 
@@ -124,9 +129,15 @@ class _Source:
         }
 
     async def _missing(self, queue: MessageQueue) -> tuple[int, int]:
-        """The source offsets [begin, end) that the route has not come to."""
-        copied = self._copy.queue(queue.topic, queue.queue)
-        reader = self._context.source.cluster.reader(queue.broker)
+        """The source offsets [begin, end) that the route has not come to.
+
+        Raises:
+            Unreachable: only a slave could be asked: its master may have more.
+        """
+        copied, cluster = self._copy.queue(queue.topic, queue.queue), self._context.source.cluster
+        reader = cluster.reader(queue.broker)
+        if not cluster.is_master(queue.broker, reader.address):
+            raise Unreachable(reader.address, "it is a slave, and the master may have more")
         reader.refuse_pause()
         place = (reader, queue.topic, queue.queue_id)
         end, start_from = await max_offset(*place), self._options_of(queue.topic).start_from

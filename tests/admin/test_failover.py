@@ -36,6 +36,8 @@ TOPICS = 300
 class Reader(str):
     """A broker, by its name, that is asked each time."""
 
+    address = "b:1"
+
     def refuse_pause(self) -> None: ...
 
 
@@ -55,7 +57,7 @@ class Setup:
         self.asked = 0
         queues = {Queue(broker, 0): Queue("x", 0) for broker in ("alive", "dead")}
         plans = [TopicPlan(topic=f"T{i}", target_topic=f"T{i}", queue_map=queues) for i in range(TOPICS)]
-        self.source: Any = SimpleNamespace(reader=Reader, brokers=dict)
+        self.source: Any = SimpleNamespace(reader=Reader, brokers=dict, is_master=lambda *_: True)
         self.context: Any = SimpleNamespace(
             source=SimpleNamespace(cluster=self.source),
             identity=Identity("e", "w"),

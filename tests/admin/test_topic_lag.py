@@ -39,11 +39,13 @@ class _Slow:
         yield []
 
 
-async def _lag(monkeypatch: pytest.MonkeyPatch, *, oldest: int | None) -> dict[str, Any]:
+async def _lag(
+    monkeypatch: pytest.MonkeyPatch, *, oldest: int | None, ends: int = END, master: bool = True
+) -> dict[str, Any]:
     """Of the one topic, whose source has its messages from `oldest` on; None: it gives none."""
 
     async def end(*_: object) -> int:
-        return END
+        return ends
 
     async def pull(_reader: object, _topic: str, _queue: int, offset: int, **_: object) -> Pulled:
         if oldest is None:
@@ -67,9 +69,9 @@ async def _lag(monkeypatch: pytest.MonkeyPatch, *, oldest: int | None) -> dict[s
         parking=SimpleNamespace(options=lambda options: options),
         sync=SimpleNamespace(copy=lambda: SimpleNamespace(queue=lambda *_: copied)),
     )
-    reader = SimpleNamespace(refuse_pause=lambda: None)
+    reader = SimpleNamespace(address="b:1", refuse_pause=lambda: None)
     context: Any = SimpleNamespace(
-        source=SimpleNamespace(cluster=SimpleNamespace(reader=lambda _: reader)),
+        source=SimpleNamespace(cluster=SimpleNamespace(reader=lambda _: reader, is_master=lambda *_: master)),
         store=SimpleNamespace(begins_late=lambda *_: False),
         identity=Identity("s", "t"),
         settle_timeout=1.0,
@@ -86,3 +88,18 @@ async def test_the_oldest_message_that_there_is(
     found = await _lag(monkeypatch, oldest=oldest)
     assert (found["messages"], found["counted"]) == (END - COPIED, False)
     assert (found["seconds"], found["seconds_known"]) == (seconds, known)
+
+
+async def test_a_source_that_ends_before_what_was_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that was restored from a snapshot, while the route stands: what it has taken since is not known."""
+    found = await _lag(monkeypatch, oldest=0, ends=COPIED - 4)
+    assert "it shows offset 6, and was copied to 10: the source has lost messages" in found["problem"]
+    assert [each["position"] for each in found["unknown_queues"]] == [COPIED]
+    found = await _lag(monkeypatch, oldest=0, ends=COPIED)
+    assert (found["messages"], found["problem"]) == (0, "")
+
+
+async def test_a_slave_does_not_say_what_its_master_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await _lag(monkeypatch, oldest=0, ends=COPIED, master=False)
+    assert "it is a slave, and the master may have more" in found["problem"]
+    assert len(found["unknown_queues"]) == 1
