@@ -96,7 +96,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         if not how.source_dead:
             await _drain(worker, connector, route, how)
         refuse_replaced(worker, route)
-        report = await _switch(worker, connector.name, route, how)
+        report = await _switch(worker, connector.name, _current(worker, route), how)
     try:
         await worker.changed()  # that the next one may begin
     except ClientError as error:
@@ -121,6 +121,7 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
         await asyncio.sleep(_HEARTBEATS * worker.settings.heartbeat_interval)  # what others run is said by then
         refuse_replaced(worker, route)
     has_stopped = await stopped(worker, (name,), source_dead=how.source_dead)
+    route = _current(worker, route)
     if has_stopped:
         log.info("failover writes offsets and opens topics", connector=name)
     report = await _report(worker, connector, route, how, has_stopped=has_stopped)
@@ -136,6 +137,12 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
             decided_by_hand(ledger)
             await _publish(worker, how)
     return report
+
+
+def _current(worker: Worker, route: Route) -> Route:
+    """The route as it is now: a restart or another configuration, once its tasks have ended, makes a new one."""
+    found = worker.routes.get(route.name)
+    return found if isinstance(found, Route) else route
 
 
 def _leave_out(worker: Worker, name: str, topics: Set[str]) -> None:
@@ -292,7 +299,7 @@ async def _drain(worker: Worker, connector: Connector, route: Route, how: Failov
     deadline = loop.time() + how.drain_seconds
     empty, told = 0, -1  # a broker reports the end of a queue late: check twice
     while True:
-        missing = await _missing(worker, route, how)
+        missing = await _missing(worker, _current(worker, route), how)
         empty = 0 if missing else empty + 1
         messages = sum(each["messages"] for each in missing)
         if messages != told:
