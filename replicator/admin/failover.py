@@ -18,6 +18,7 @@ from replicator.admin.readiness import group_standings, pending_of
 from replicator.admin.running_tasks import running, stopped
 from replicator.admin.target_losses import target_losses
 from replicator.admin.topic_lag import topic_lags
+from replicator.client.system_topics import RETRY_PREFIX
 from replicator.connector.route import Route
 from replicator.connector.sync.acl import Done
 from replicator.errors import ClientError, ConfigError, ReplicatorError
@@ -69,7 +70,12 @@ class FailoverOptions:
     topics: frozenset[str] = frozenset()
 
     def concerns(self, topic: str) -> bool:
-        return not self.topics or topic in self.topics
+        """Whether it is switched: with a topic go the retries of its POP consumers, whose names end with it."""
+        if not self.topics or topic in self.topics:
+            return True
+        return topic.startswith(RETRY_PREFIX) and topic.endswith(
+            tuple(f"{by}{name}" for name in self.topics for by in "+_")
+        )
 
 
 async def failover(worker: Worker, connector: Connector, route: Route, how: FailoverOptions) -> dict[str, Any]:

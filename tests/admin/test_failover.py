@@ -115,6 +115,25 @@ async def test_a_route_that_is_rebuilt_while_it_drains(setup: Setup, monkeypatch
     assert "handed over" not in setup.told
 
 
+@pytest.mark.parametrize(
+    ("topic", "concerned"),
+    [
+        *(("T1", True), ("T2", False), ("T11", False)),
+        *(
+            ("%RETRY%g+T1", True),
+            ("%RETRY%g_T1", True),
+            ("%RETRY%g+T2", False),
+            ("%RETRY%g", False),
+            ("%DLQ%g", False),
+        ),
+    ],
+)
+def test_with_a_topic_go_the_retries_of_its_pop_consumers(topic: str, *, concerned: bool) -> None:
+    some = under_test.FailoverOptions(drain_seconds=0, topics=frozenset({"T1"}))
+    assert some.concerns(topic) == concerned
+    assert under_test.FailoverOptions(drain_seconds=0).concerns(topic)
+
+
 async def test_no_removal_of_a_broker_resumes_what_was_failed_over(setup: Setup) -> None:
     """One that was interrupted has it stopped, and knows that it ran."""
     stopped_for_it = record_value(None, {"route": "RUNNING", "other": "RUNNING"})
