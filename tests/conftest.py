@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, settings
 
+from replicator.observe.logging import configure
 from tests.support.attempt import ATTEMPT, attempt
 
 pytest_plugins = [
@@ -25,6 +26,12 @@ settings.load_profile("ours")
 
 #: The markers of tests that use these fixtures, be it by way of others. `make check` leaves them out.
 MARKERS = {"clusters": "brokers", "spark": "spark"}
+
+
+@pytest.fixture(autouse=True)
+def _log() -> None:
+    """Another test's command, run in this process, has left the log with a standard error of its own, closed by now."""
+    configure()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final
 
 from structlog.contextvars import get_contextvars
@@ -50,6 +51,10 @@ RESENT: Final = PREFIX + b"RESENT"
 #: those in which what is sent must have arrived, however slow the line is.
 _PATIENCE: Final = 3 * SEND_TIMEOUT
 _SENT: Final = 2.7 * SEND_TIMEOUT
+#: Seconds after which nothing of an attempt is stored any more, by the clock of the broker that has the queue: much
+#: longer than it may take, since a replica with another clock may have taken over. And pulls under way meanwhile.
+_LATEST: Final = 10 * _PATIENCE
+_AT_ONCE: Final = 4
 #: Seconds within which what was written should be shown, and between two looks.
 _SHOWN: Final = 5.0
 _PAUSE: Final = 0.02
@@ -59,11 +64,11 @@ class BeingSent(ReplicatorError):
     """Somebody else is sending it."""
 
 
-def first_to_send(steps: Sequence[Step], own: Step) -> Step | None:
+def first_to_send(steps: Sequence[Step], own: Step) -> list[Step]:
     """Whether who wrote `own` may send the letter; `steps` are those of the letter before it.
 
     Returns:
-        the oldest attempt whose end is not known, so that its message may be in the queue; None: there is none.
+        the attempts whose end is not known, so that the message of one may be in the queue.
 
     Raises:
         BeingSent: another one has begun it just now.
@@ -71,7 +76,7 @@ def first_to_send(steps: Sequence[Step], own: Step) -> Step | None:
     others = pending(steps)
     if any(own.stored - step.stored < _PATIENCE * 1000 for step in others):
         raise BeingSent("it is being sent already", hint=f"look again in {_PATIENCE:g} seconds")
-    return others[0] if others else None
+    return others
 
 
 def resent_properties(message: StoredMessage, letter: Letter) -> bytes:
@@ -115,10 +120,9 @@ class Resend:
             if step.kind == "done":
                 return {**place, "offset": step.number, "already": True}
         try:
-            unknown = first_to_send(steps, own)
-            found = None if unknown is None else await self._stored(reader, place, letter, unknown.number)
+            found = await self._found(reader, place, letter, first_to_send(steps, own))
             if found is None and now() - begun_at > _PATIENCE / 2:
-                raise BeingSent("the target answers too slowly", hint=f"ask again in {_PATIENCE:g} seconds")
+                raise BeingSent("the target answers too slowly", hint="ask again")
             left = _SENT - (now() - begun_at)
             stored = await self._send(letter, message, place, seconds=left) if found is None else found
         except (BeingSent, BrokerRefused, ConfigError):
@@ -196,12 +200,30 @@ class Resend:
         writer = self.worker.context.target.cluster.writer(self.broker)
         return (await send_batch(writer, fields, [new_entry(b"-", said)])).offset
 
+    async def _found(
+        self, reader: Endpoint, place: dict[str, Any], letter: Letter, unknown: Sequence[Step]
+    ) -> int | None:
+        """Where an attempt whose end is not known has stored the message, if one has.
+
+        Of the others it is written that they have not: they are not searched for again, however long it took.
+        """
+        for step in unknown:
+            found = await self._stored(reader, place, letter, step.number)
+            if found is not None:
+                return found
+            await self._step("not-sent", letter.offset, step.offset)
+        return None
+
     async def _stored(self, reader: Endpoint, place: dict[str, Any], letter: Letter, start: int) -> int | None:
-        """Where an earlier attempt has stored the message, if it has."""
-        wanted = properties.find(resent_properties(_NOTHING, letter), RESENT)
-        async for message in read_range(reader, place["topic"], place["queue"], start):
+        """Where an attempt has stored the message that began when the queue ended at `start`, if it has."""
+        wanted, until = properties.find(resent_properties(_NOTHING, letter), RESENT), inf
+        end = await max_offset(reader, place["topic"], place["queue"])
+        async for message in read_range(reader, place["topic"], place["queue"], start, end, at_once=_AT_ONCE):
             if properties.find(message.properties, RESENT) == wanted:
                 return message.queue_offset
+            until = min(until, message.store_timestamp + _LATEST * 1000)
+            if message.store_timestamp > until:
+                break
         return None
 
     async def _send(self, letter: Letter, message: StoredMessage, place: dict[str, Any], *, seconds: float) -> int:

@@ -123,7 +123,7 @@ def _group(worker: Worker, at: float) -> dict[str, list[Sample]]:
 
 def _sync(worker: Worker) -> dict[str, list[Sample]]:
     kinds: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-        route.name: route.sync.ledger.get("status").get("kinds", {})
+        route.name: route.sync.status.get("kinds", {})
         for route in worker.routes
         if isinstance(route, Route) and route.sync.running
     }

@@ -74,8 +74,8 @@ def sync_routes(worker: Worker) -> APIRouter:
     async def get_sync_status(name: str) -> JSONResponse:
         """The status of the metadata task, and its last changes."""
         _, route = found(name)
-        ledger = route.sync.ledger
-        return answer({**ledger.get("status"), "audit": ledger.get("audit").get("entries", [])})
+        sync = route.sync
+        return answer({**sync.status, "audit": sync.ledger.get("audit").get("entries", [])})
 
     @routes.post("/connectors/{name}/apply", **enveloped(list[sync_answers.Applied], 400, 404, 409, 503))
     async def apply_sync(name: str, wanted: ApplyRequest) -> JSONResponse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from replicator.protocol import properties
+
 __all__ = ["split_address"]
 
 
@@ -11,7 +13,9 @@ def split_address(address: str) -> tuple[str, int]:
     Raises:
         ValueError: no such form, or no such port.
     """
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    host, _, port = address.rpartition(":")
+    number = properties.number(port)
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not bare or "[" in bare or "]" in bare or number is None or not 0 < number < 65536:
         raise ValueError(f"{address!r} is not host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return bare, number

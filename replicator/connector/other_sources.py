@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from replicator.aio.bounded import bounded
 from replicator.client.endpoint import Endpoint
+from replicator.client.pull import message_at
 from replicator.connector.context import ConnectorContext
 from replicator.routing.plan import TopicPlan, queues_of
 from replicator.routing.provenance import Provenance
@@ -32,11 +33,13 @@ _AT_ONCE: Final = 16
 
 class TargetCopies(NamedTuple):
     """What copies a target topic has: queues of our source with those that hold their copies, and how many queues
-    hold copies from each other cluster.
+    hold copies from each other cluster; `untold` are those with copies from our source of which nothing says that
+    they are of the topic that is meant.
     """
 
     ours: dict[Queue, Queue]
     others: Counter[str]
+    untold: set[Queue]
 
 
 class OtherSources:
@@ -51,13 +54,17 @@ class OtherSources:
         self._policy = settings.on_other_source
         self._context = context
 
-    async def look(self, target_topic: str, queues: Iterable[Queue]) -> TargetCopies:
+    async def look(self, target_topic: str, queues: Iterable[Queue], *, of: str = "") -> TargetCopies:
         """The copies in some queues of a target topic, by the last one of each.
+
+        Args:
+            of: the topic at the source, where others have the same name at the target: copies do not say which one
+                they are of, but the source has the message in one of them.
 
         Raises:
             ClientError, ProtocolError: a broker cannot be asked, or does not answer as one.
         """
-        found = TargetCopies({}, Counter())
+        found = TargetCopies({}, Counter(), set())
 
         async def read(queue: Queue) -> None:
             master = self._context.target.cluster.master(queue.broker)
@@ -65,12 +72,24 @@ class OtherSources:
             if copy is None or copy.queue_id >= MAX_QUEUES:
                 return
             if copy.cluster == self._context.identity.source:
+                if of and not await self._has(of, copy):
+                    found.untold.add(queue)
+                    return
                 found.ours[Queue(copy.broker, copy.queue_id)] = queue
             else:
                 found.others[copy.cluster] += 1
 
         await bounded(read, queues, at_once=_AT_ONCE)
         return found
+
+    async def _has(self, topic: str, copy: Provenance) -> bool:
+        """Whether the source still has the message of a copy in this topic."""
+        source = self._context.source
+        config = source.topics.get(copy.broker, {}).get(topic)
+        if config is None or copy.queue_id >= config.queues:
+            return False
+        message = await message_at(source.cluster.reader(copy.broker), topic, copy.queue_id, copy.offset)
+        return message is not None and message.store_timestamp == copy.stored
 
     async def consider(self, plan: TopicPlan, known: QueueMap, *, left: Collection[Queue] = ()) -> str:
         """Decides where queues go that have no target yet, before they get one.

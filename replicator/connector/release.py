@@ -30,7 +30,7 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.checked_send import outcome
 from replicator.routing.faults import MessageRejected, OutcomeUnknown, TargetBlocked, classify_refusal
-from replicator.routing.parked import Parked, as_new, as_released
+from replicator.routing.parked import UNIQUE, Parked, as_new, as_released
 from replicator.routing.queue_map import Queue
 from replicator.routing.release_plan import ReleasePlan, plan_release
 from replicator.routing.single_send import OFTEN, unsendable
@@ -48,6 +48,8 @@ _BUSY_MOST: Final = 4
 #: Milliseconds by which a broker's timer delivers a message earlier that is due at a whole second: it works in
 #: ticks of that length.
 _EARLY: Final = 1000
+#: Bytes that a single send, and the target's broker, add to the properties.
+_ADDED: Final = 256
 #: How often a message may be refused, once per plan, before it is left where it is.
 _ROUNDS: Final = 3
 
@@ -250,9 +252,10 @@ class Release:
 
     async def _send(self, parked: Parked, message: StoredMessage) -> None:
         if parked.topic.startswith(RETRY_PREFIX):
-            await self._send_single(parked, message, as_new(message.properties, parked.id))
+            raw = as_new(message.properties, parked.id, seal=self._seal(parked, message))
+            await self._send_single(parked, message, raw)
             return
-        raw = as_released(message.properties, parked.id)
+        raw = as_released(message.properties, parked.id, seal=self._seal(parked, message))
         body = entry(message.body, raw, body_crc=message.body_crc, flag=message.flag)
         writer, fields = self._header(parked, message)
         await self._insist(parked, lambda: send_batch(writer, fields, [body]))
@@ -263,7 +266,8 @@ class Release:
         if message is None or unsendable(message):
             return False
         due = parked.due + (_EARLY if parked.due % _EARLY == 0 else 0)
-        raw = as_new(message.properties, parked.id) + b"TIMER_DELIVER_MS\x01%d\x02" % due
+        raw = as_new(message.properties, parked.id, seal=self._seal(parked, message))
+        raw += b"TIMER_DELIVER_MS\x01%d\x02" % due
         try:
             await self._send_single(parked, message, raw)
         except (MessageRejected, Refused) as refused:
@@ -274,6 +278,15 @@ class Release:
         self._settle(parked)
         self.done.in_timer += 1
         return True
+
+    def _seal(self, parked: Parked, message: StoredMessage) -> bytes:
+        """What proves to who repeats the release that this group has sent it; nothing where that has no room."""
+        sealer = self._context.sealer
+        if sealer is None:
+            return b""
+        seal = sealer.seal_release(parked.id.encode(), properties.find(message.properties, UNIQUE) or b"")
+        room = properties.MAX_PROPERTIES - len(as_released(message.properties, parked.id)) - _ADDED
+        return seal if len(seal) <= room else b""
 
     async def _send_single(self, parked: Parked, message: StoredMessage, raw: bytes) -> None:
         if parked.topic.startswith(RETRY_PREFIX):  # else it would pass for one that the target's broker has made

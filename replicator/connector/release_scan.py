@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from replicator.client.brokers import max_offset, offset_at
-from replicator.client.endpoint import Endpoint
 from replicator.client.queue_range import read_range
 from replicator.client.system_topics import RETRY_PREFIX, TIMER_TOPIC
 from replicator.client.topics import TopicConfig
 from replicator.connector.context import ConnectorContext
+from replicator.connector.delivered_copies import Acknowledged, Copies
 from replicator.errors import Unreachable
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
+from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.parked import (
     KINDS,
     UNIQUE,
@@ -31,7 +32,9 @@ from replicator.routing.parked import (
 from replicator.routing.queue_map import Queue
 from replicator.routing.release_plan import Found, Since, undecided
 from replicator.routing.seal import Seals
+from replicator.routing.task_id import TaskId
 from replicator.state.known_brokers import forgotten
+from replicator.state.queue_records import is_about
 
 __all__ = ["find"]
 
@@ -130,10 +133,71 @@ class _Scan:
 
     async def read_topic(self, topic: str, since: Since) -> None:
         """Adds what of a source topic was delivered and copied, or released, from `since` on."""
-        target_topic, source = self.context.store.target_topic(self.name, topic), self.context.identity.source
+        context, target_topic = self.context, self.context.store.target_topic(self.name, topic)
+        sources = {to: of for of, to in context.store.whole_queue_map(self.name, topic).items()}
         for queue in self._queues(topic, target_topic):
-            place = (self.context.target.cluster.master(queue.broker), target_topic, queue.queue_id)
-            await _read_back(self.found, *place, source=source, source_topic=topic, since=since)
+            copies = Copies(context.sealer, target_topic, self._acknowledged(topic, sources.get(queue), queue))
+            await self._read_back(topic, queue, copies, since)
+
+    def _acknowledged(self, topic: str, source: Queue | None, queue: Queue) -> Acknowledged | None:
+        """What the group knows to be copied from the queue `source` to `queue`; None where it knows nothing."""
+        if self.context.sealer is None or source is None:
+            return None
+        offset = self.context.store.progress(self.name, str(TaskId(self.name, topic, source)))[1]
+        if offset is None or not is_about(offset, queue):
+            return None
+        return Acknowledged(source, OffsetMap(Interval(*interval) for interval in offset["intervals"]))
+
+    async def _read_back(self, source_topic: str, queue: Queue, copies: Copies, since: Since) -> None:
+        """Adds what is in one queue, read from its end backwards, one part after the other."""
+        topic, source = copies.topic, self.context.identity.source
+        place = (self.context.target.cluster.master(queue.broker), topic, queue.queue_id)
+        delivered, retry = self.found.delivered[source_topic], topic.startswith(RETRY_PREFIX)
+        start, step = await max_offset(*place), _STEP
+        is_over = False
+        while start > 0 and (not is_over or copies.may_be_proved_from(start)):
+            stop, start = start, max(0, start - step)
+            step *= 2
+            oldest: StoredMessage | None = None
+            oldest_copy: int | None = None
+            copies.begin_part()
+            async for message in read_range(*place, start, stop):
+                oldest = oldest or message
+                if self._note_released(message, [source_topic]):
+                    continue
+                copy = provenance.of(message, topic)
+                if copy is None or copy.cluster != source:
+                    continue
+                oldest_copy = copy.stored if oldest_copy is None else oldest_copy
+                print_ = fingerprint(message, retry=retry) if copy.stored >= since.due else None
+                if copies.take(message, copy, print_) and print_ is not None:
+                    delivered[print_] += 1
+            delivered.update(copies.end_part())
+            if oldest is None or oldest.queue_offset > start:  # retention has taken what is before
+                return
+            is_over |= (
+                oldest_copy is not None and oldest_copy < since.due and oldest.store_timestamp < since.parked_at
+            )
+
+    def _note_released(self, message: StoredMessage, topics: Iterable[str]) -> bool:
+        """Adds a message of `topics` of our source if this group has released it; whether it has.
+
+        One that another route has released, and that a group has failed on, waits at the source as any does.
+        """
+        raw, source, sealer = message.properties, self.context.identity.source, self.context.sealer
+        parked = released(raw)
+        if (
+            parked is None
+            or not parked.startswith(f"{source}/")
+            or properties.find(raw, provenance.SOURCE) is not None
+        ):
+            return False
+        key = properties.find(raw, UNIQUE) or b""
+        if sealer is not None and not sealer.proves_release(raw, parked.encode(), key):
+            return False
+        self.found.released.add(parked)
+        self.found.released_keys |= {(topic, key) for topic in topics}
+        return True
 
     async def read_timers(self, since: Since) -> None:
         """Adds what was released into the timers of the target's brokers."""
@@ -148,45 +212,4 @@ class _Scan:
             start = await offset_at(master, TIMER_TOPIC, 0, since.in_timers)
             async for message in read_range(master, TIMER_TOPIC, 0, start):
                 of = sources[real_topic(message.properties)]
-                _note_released(self.found, message, self.context.identity.source, of)
-
-
-async def _read_back(
-    found: Found, master: Endpoint, topic: str, queue_id: int, *, source: str, source_topic: str, since: Since
-) -> None:
-    delivered, retry = found.delivered[source_topic], topic.startswith(RETRY_PREFIX)
-    start, step = await max_offset(master, topic, queue_id), _STEP
-    while start > 0:
-        stop, start = start, max(0, start - step)
-        step *= 2
-        oldest: StoredMessage | None = None
-        oldest_copy: int | None = None
-        async for message in read_range(master, topic, queue_id, start, stop):
-            oldest = oldest or message
-            if _note_released(found, message, source, [source_topic]):
-                continue
-            copy = provenance.of(message, topic)
-            if copy is None or copy.cluster != source:
-                continue
-            oldest_copy = copy.stored if oldest_copy is None else oldest_copy
-            print_ = fingerprint(message, retry=retry) if copy.stored >= since.due else None
-            if print_ is not None:
-                delivered[print_] += 1
-        if oldest is None or oldest.queue_offset > start:  # retention has taken what is before
-            return
-        if oldest_copy is not None and oldest_copy < since.due and oldest.store_timestamp < since.parked_at:
-            return
-
-
-def _note_released(found: Found, message: StoredMessage, source: str, topics: Iterable[str]) -> bool:
-    """Adds a message of `topics` of the cluster `source` if it was released; whether it was.
-
-    One that another route has released, and that a group has failed on, waits at the source as any message does.
-    """
-    parked = released(message.properties)
-    if parked is None or not parked.startswith(f"{source}/"):
-        return False
-    found.released.add(parked)
-    key = properties.find(message.properties, UNIQUE) or b""
-    found.released_keys |= {(topic, key) for topic in topics}
-    return True
+                self._note_released(message, of)

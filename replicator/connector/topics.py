@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -72,6 +73,8 @@ class RouteTopics:
         )
         self._targets: dict[str, str] = {}
         self._others = OtherSources(settings, context)
+        #: Target queues whose copies may be of another topic that has the same name there, by topic.
+        self._untold: dict[str, frozenset[Queue]] = {}
         #: Topics whose copies another connector that is not stopped makes, each with its name.
         self._rivals: dict[str, str] = {}
         #: Target brokers and topics there that were seen.
@@ -144,8 +147,12 @@ class RouteTopics:
         return sorted([*plans, *away], key=lambda plan: plan.topic)
 
     def _left(self, topic: str) -> frozenset[Queue]:
-        """Target queues that nothing more goes to: those that were given up, and those of other sources."""
-        return self._context.store.left(self.name, topic) | self._others.queues.get(topic, frozenset())
+        """Target queues that nothing more goes to: those that were given up, and those with copies of others."""
+        given_up, of_others = (
+            self._context.store.left(self.name, topic),
+            self._others.queues.get(topic, frozenset()),
+        )
+        return given_up | of_others | self._untold.get(topic, frozenset())
 
     def _is_away(self, topic: str, queue_map: QueueMap) -> bool:
         """Whether a topic that no broker shows is on one whose master does not answer: it is not gone."""
@@ -322,19 +329,27 @@ class RouteTopics:
     async def find_maps(self) -> dict[str, Mapping[Queue, Queue]]:
         """The queue maps of all topics; those that the group does not have are read from the copies at the target.
 
-        A topic without copies has an empty one. One whose queues cannot be read has none, and a problem.
+        A topic without copies has an empty one. One whose queues cannot be read has none, and a problem. Of topics
+        with one name at the target each gets those queues that are surely its own.
         """
         store = self._context.store
-        maps = store.queue_maps(self.name)
+        maps, taken = store.queue_maps(self.name), defaultdict[str, set[Queue]](set)
+        for topic in maps:
+            taken[store.target_topic(self.name, topic)].update(store.whole_queue_map(self.name, topic).values())
+        having = Counter(plan.target_topic for plan in self.plans)
         for plan in self.plans:
+            name = plan.target_topic
             if plan.topic in maps or plan.problem:
                 continue
+            queues = set(queues_of(self._context.target.topics, name)) - taken[name]
             try:
-                queues = queues_of(self._context.target.topics, plan.target_topic)
-                maps[plan.topic] = found = (await self._others.look(plan.target_topic, queues)).ours
+                copies = await self._others.look(name, sorted(queues), of=plan.topic if having[name] > 1 else "")
             except (ClientError, ProtocolError) as error:
                 self._tell(plan.topic, error, "let the target's account read the topic")
                 continue
+            maps[plan.topic] = found = copies.ours
+            self._untold[plan.topic] = frozenset(copies.untold)
+            taken[name].update(found.values())
             if found:
                 store.save_queue_map(self.name, plan.topic, plan.target_topic, found)
                 log.info("queue map found in the target", connector=self.name, topic=plan.topic, queues=len(found))

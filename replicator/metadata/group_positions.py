@@ -91,11 +91,11 @@ class GroupPositions:
         return found
 
     def _forget_unused(self) -> None:
-        """What was looked up for groups and queues that are gone; after a failure it may be of those left out."""
-        self._copies.forget_unused(scans=not self.failures)
-        if not self.failures:
-            self._ends.forget_unused()
-            self._returned.forget_unused()
+        """What was looked up for groups and queues that are gone; of brokers that fail they may be left out."""
+        away = self.failures.keys()
+        self._copies.forget_unused(away=away)
+        self._returned.forget_unused(lambda key: any(queue.broker in away for queue in key[2:]))
+        self._ends.forget_unused()  # they are not believed for long anyway
 
     def _failed(self, place: GroupQueue, error: ClientError | ProtocolError) -> None:
         target = place.queue.target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 __all__ = ["Remembered"]
@@ -31,6 +31,7 @@ class Remembered(Generic[K, V]):
             found = self._used[key] = self._before[key]
         return found
 
-    def forget_unused(self) -> None:
-        """A look at all has ended."""
-        self._before, self._used = self._used, {}
+    def forget_unused(self, keep: Callable[[K], bool] = lambda _: False) -> None:
+        """A look at all has ended; unused keys for which `keep` says so stay."""
+        kept = {key: value for key, value in self._before.items() if keep(key)}
+        self._before, self._used = kept | self._used, {}

@@ -6,6 +6,7 @@ The oldest run of an offset map may move with each batch. Then only what it has 
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -99,16 +100,16 @@ class ScannedCopies:
         self._found[key] = _Found(stop, in_order, offset)
         return offset
 
-    def forget_unused(self, *, scans: bool = True) -> None:
+    def forget_unused(self, *, away: Collection[str] = ()) -> None:
         """A look at all groups has ended: what it did not ask for is of groups and queues that are gone, or of
         places that groups have left.
 
         Args:
-            scans: also long ranges that were read.
+            away: brokers of either side whose queues may have been left out; long ranges that were read of these
+                are kept.
         """
         self._found.forget_unused()  # quickly found again; and each place of a group that moves on is kept
-        if scans:
-            self._scans.forget_unused()
+        self._scans.forget_unused(lambda key: any(queue.broker in away for queue in key[0][2:]))
 
     async def _scan(self, broker: Endpoint, queue: CopiedQueue, start: int, stop: int) -> OffsetMap:
         return await scan_offset_map(

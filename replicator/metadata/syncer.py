@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from replicator.aio.bounded import bounded
@@ -43,7 +44,7 @@ from replicator.metadata.options import SyncOptions
 from replicator.metadata.order_tables import NameServerOrders
 from replicator.metadata.orders import is_order
 from replicator.metadata.target_consumers import GroupConsumers, TargetConsumers
-from replicator.routing.plan import TopicPlan
+from replicator.routing.plan import TopicPlan, Topics
 from replicator.routing.queue_map import Queue, needed_queues
 
 __all__ = ["Applied", "ReplicationSnapshot", "Syncer"]
@@ -115,6 +116,8 @@ class Syncer:
         (source, target), _ = await asyncio.gather(self._refreshed(self._topics), self._orders.refresh())
         known = {key: entry for key, entry in ledger.items() if not is_order(key)}
         self._unresponsive = UnresponsiveBrokers(self._topics[0].failures)
+        copied = {plan.topic for plan in copy.plans}
+        self._ends = {topic: ends for topic, ends in self._ends.items() if topic in copied}
         waiting = await bounded(lambda plan: self._missing(plan, copy, source), copy.plans, at_once=_AT_ONCE)
         missing = {plan.topic: left for plan, left in zip(copy.plans, waiting, strict=True)}
         planned = topics.plan_topics(
@@ -156,13 +159,21 @@ class Syncer:
 
         return Planned(await bounded(allowed, planned.actions, at_once=_AT_ONCE), planned.wanted)
 
-    async def plan_switch(self, copy: ReplicationSnapshot, *, open_all: bool) -> Planned:
-        """What makes the target's topics those that applications use."""
+    async def plan_switch(
+        self, copy: ReplicationSnapshot, *, open_all: bool, seen: Topics = MappingProxyType({})
+    ) -> Planned:
+        """What makes the target's topics those that applications use.
+
+        Args:
+            seen: what source brokers had when the worker last saw them: some may have been away ever since it
+                first looked here.
+        """
         source, target = await self._refreshed(self._topics)
+        away = {name: seen[name] for name in self._topics[0].failures.keys() & seen.keys()}
         self._orders.forget_target()  # what is not looked at now is not remembered as it was then
         return topics.plan_switch(
             copy.plans,
-            {name: table.topics for name, table in source.items()},
+            {name: table.topics for name, table in source.items()} | away,
             {name: table.topics for name, table in target.items()},
             open_all=open_all,
         )

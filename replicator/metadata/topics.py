@@ -28,6 +28,11 @@ from replicator.routing.queue_map import QueueMap, needed_queues, write_queues
 __all__ = ["KIND", "TopicPolicy", "plan_switch", "plan_topics", "settings_of"]
 
 KIND: Final = "topics"
+#: Why a switch leaves a topic closed whose own source brokers are not known.
+_AS_ELSEWHERE: Final = (
+    "not opened: what it was at the source brokers of its queues is not known, and it is read-only at {brokers};"
+    " a failover with open_all opens it"
+)
 
 
 class TopicPolicy(NamedTuple):
@@ -93,21 +98,24 @@ def plan_switch(plans: Iterable[TopicPlan], source: Topics, target: Topics, *, o
     does what can be read: of a topic that is write-only there, the copies are here to be read.
 
     Args:
-        source: empty if it has been away since this worker's start; all copied topics are opened then.
+        source: all its brokers of which anything is known. What is not, such as a broker that was dead before this
+            worker's start, has the topics that the others have, and else such as can be read and written.
         open_all: all can be read and written, those too that cannot at the source.
     """
     planned = Planned([], {})
     for plan in plans:
         for broker in needed_queues(plan.queue_map) if not plan.problem else ():
             current = target.get(broker, {}).get(plan.target_topic)
-            configs = _configs(plan, source, broker)
-            if current is None or (source and not configs):
+            if current is None:
                 continue
+            own = _configs(plan, source, broker)
+            configs = own or {name: topics[plan.topic] for name, topics in source.items() if plan.topic in topics}
             perm = READABLE | WRITABLE if open_all or not configs else _together(configs)
             perm |= current.perm & (READABLE | WRITABLE)
             wanted = replace(current, perm=perm, attributes={})
             planned.wanted[broker, current.name] = (settings_of(replace(current, perm=perm)), plan.topic)
-            if perm != current.perm:
+            blocked = "" if own or perm & WRITABLE else _AS_ELSEWHERE.format(brokers=", ".join(sorted(configs)))
+            if perm != current.perm or blocked:
                 planned.actions.append(
                     Action(
                         kind=KIND,
@@ -116,6 +124,7 @@ def plan_switch(plans: Iterable[TopicPlan], source: Topics, target: Topics, *, o
                         before={"perm": current.perm},
                         after={"perm": perm},
                         write=WriteTopic(wanted),
+                        blocked=blocked,
                     )
                 )
     return planned

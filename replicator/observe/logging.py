@@ -16,6 +16,7 @@ from typing import Any, Final, TextIO, cast, get_args
 from replicator.lean_import import not_installed
 from replicator.observe.level import Level
 from replicator.observe.log_rate_limiter import LogRateLimiter
+from replicator.observe.printable import printable
 from replicator.observe.recent_events import recent_events
 
 with not_installed("rich"):  # it would take two thirds of the time, for tracebacks in colours
@@ -82,6 +83,7 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
             _redact,
             _shorten,
             recent_events,
+            *([_printable] if terminal else []),  # JSON has what is not printable as escapes
             structlog.processors.format_exc_info,
             renderer,
         ],
@@ -187,3 +189,7 @@ def _redact(_logger: object, _method: str, event: MutableMapping[str, Any]) -> M
         if any(word in name.lower() for word in _SECRET):
             event[name] = "********"
     return event
+
+
+def _printable(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}

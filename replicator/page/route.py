@@ -46,15 +46,15 @@ class RouteViews:
         """How topics, groups and offsets at the target differ from what they should be, and what was changed."""
         page, connector = self._page, self._page.connector(request, route=True)
         route = page.worker.routes.get(connector.name)
-        ledger = route.sync.ledger if isinstance(route, Route) else None
+        sync = route.sync if isinstance(route, Route) else None
         return page.answer(
             request,
             "metadata.html",
             title="Metadata",
             connector=connector,
             picks=True,
-            status={} if ledger is None else ledger.get("status"),
-            audit=[] if ledger is None else list(reversed(ledger.get("audit").get("entries", []))),
+            status={} if sync is None else sync.status,
+            audit=[] if sync is None else list(reversed(sync.ledger.get("audit").get("entries", []))),
             kept=await page.overview.plan.get(connector.name),
             rows=_ROWS,
         )

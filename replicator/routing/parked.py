@@ -202,19 +202,20 @@ class Place(NamedTuple):
     offset: int
 
 
-def as_released(raw: bytes, parked: str) -> bytes:
+def as_released(raw: bytes, parked: str, *, seal: bytes = b"") -> bytes:
     """The properties `raw` of a parked message as it is sent when it is due, in a batch; they end in 0x02.
 
     Args:
         parked: its id.
+        seal: the property that proves who has released it.
     """
     own = properties.without(raw, _PARKED)
-    return b"%b\x02%b\x01%b\x02" % (own.strip(b"\x02"), RELEASED, parked.encode())
+    return b"%b\x02%b\x01%b\x02%b" % (own.strip(b"\x02"), RELEASED, parked.encode(), seal)
 
 
-def as_new(raw: bytes, parked: str) -> bytes:
+def as_new(raw: bytes, parked: str, *, seal: bytes = b"") -> bytes:
     """As `as_released`, for a single send: with none of those by which its broker would delay it, or drop it."""
-    return properties.without(as_released(raw, parked), _DELAYING)
+    return properties.without(as_released(raw, parked, seal=seal), _DELAYING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

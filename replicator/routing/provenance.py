@@ -158,20 +158,24 @@ class Stamp:
         ]
 
     def renew(self, messages: Sequence[StoredMessage]) -> list[bytes]:
-        """As `put`, for messages that may be copies themselves: their origin stays."""
+        """As `put`, for messages that may be copies themselves: their origin stays.
+
+        What else is called as ours goes, whoever has written it: such properties say of a message at the target
+        what became of it there.
+        """
         return [self._renew(message) for message in messages]
 
     def _renew(self, message: StoredMessage) -> bytes:
         raw = message.properties
-        origin = properties.find(raw, ORIGIN)
-        if origin is None:
+        parts = [part for part in raw.split(b"\x02") if part]
+        kept = [part for part in parts if part.startswith(_KEPT) or not part.startswith(PREFIX)]
+        if len(kept) == len(parts):
             return self.put([message])[0]
-        parts = (part for part in raw.split(b"\x02") if part)
-        kept = b"\x02".join(part for part in parts if part.startswith(_KEPT) or not part.startswith(PREFIX))
-        (own,) = properties.strip([kept])
-        place = (message.queue_offset, message.store_timestamp)
-        via = _via(raw, origin)
-        return b"%b\x01%b\x02%b%b%d/%d%b\x02" % (ORIGIN, origin, via, self._source, *place, own)
+        origin, lead = properties.find(raw, ORIGIN), self.lead
+        if origin is not None:
+            lead = b"%b\x01%b\x02%b%b" % (ORIGIN, origin, _via(raw, origin), self._source)
+        (own,) = properties.strip([b"\x02".join(kept)])
+        return b"%b%d/%d%b\x02" % (lead, message.queue_offset, message.store_timestamp, own)
 
 
 def _via(raw: bytes, origin: bytes) -> bytes:

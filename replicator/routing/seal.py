@@ -8,6 +8,9 @@ store a batch as one, so what follows the first message within `count` target of
 source offsets ascend to `last`, and nothing of it is newer. Whoever writes a batch again can so make nothing of
 it but duplicates.
 
+A message that a failover has released (`parked.py`) has an HMAC over the target cluster, which parked message it
+is, and its UNIQ_KEY, as its `__RPL_SEAL`.
+
 A message whose properties leave no room for it goes without a seal, alone or at the head of its batch: if the
 acknowledgement of such a batch is lost, it is not believed and copied again.
 """
@@ -70,9 +73,23 @@ class Sealer:
         last, count, newest = extent.split(b"/")
         return Extent(int(last), int(count), int(newest))
 
+    def seal_release(self, parked: bytes, unique: bytes) -> bytes:
+        """The property of a message that was released from the parked one called so, with that UNIQ_KEY."""
+        return b"%b\x01%b\x02" % (SEAL, self._released(parked, unique))
+
+    def proves_release(self, raw: bytes, parked: bytes, unique: bytes) -> bool:
+        """Whether a message with the properties `raw` was released by this group, as `seal_release` seals it."""
+        given = properties.find(raw, SEAL) or b""
+        return self.accepts_unsealed or hmac.compare_digest(given, self._released(parked, unique))
+
+    def _released(self, parked: bytes, unique: bytes) -> bytes:
+        return self._hmac(b"release", self.target.encode(), b"%d" % len(parked), parked, unique)
+
     def _digest(self, topic: str, source: bytes, extent: bytes) -> bytes:
-        what = b"\n".join((b"seal", self.target.encode(), topic.encode(), source, extent))
-        return hmac.digest(self.secret.encode(), what, "sha256").hex()[:_DIGITS].encode()
+        return self._hmac(b"seal", self.target.encode(), topic.encode(), source, extent)
+
+    def _hmac(self, *what: bytes) -> bytes:
+        return hmac.digest(self.secret.encode(), b"\n".join(what), "sha256").hex()[:_DIGITS].encode()
 
 
 class Seals:
@@ -88,18 +105,26 @@ class Seals:
         self._extent = Extent(-1, 0, -1)
         self._stop = self._at = -1
 
+    @property
+    def any_read(self) -> bool:
+        """Whether a seal was read: what is not proved before one may be of a batch that begins earlier."""
+        return self._stop >= 0
+
     def prove(self, message: StoredMessage, found: Provenance) -> bool:
         """Whether this group sent `message`, whose provenance is `found`; always where there is no secret."""
         if self._sealer is None:
             return True
         extent = self._sealer.extent(self.topic, message.properties)
-        if extent is not None:
-            self._extent, self._stop = extent, message.queue_offset + extent.messages
-        elif not (
-            message.queue_offset < self._stop
-            and self._at < found.offset <= self._extent.last
-            and found.stored <= self._extent.newest
-        ):
-            return False
+        if extent is None:
+            return self.cover(message.queue_offset, found)
+        self._extent, self._stop = extent, message.queue_offset + extent.messages
         self._at = found.offset
         return True
+
+    def cover(self, at: int, found: Provenance) -> bool:
+        """Whether what has no seal itself, at the target offset `at`, is of the batch that was read last."""
+        extent = self._extent
+        covered = at < self._stop and self._at < found.offset <= extent.last and found.stored <= extent.newest
+        if covered:
+            self._at = found.offset
+        return covered

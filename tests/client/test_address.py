@@ -16,7 +16,13 @@ def test_addresses_are_split(address: str, parts: tuple[str, int]) -> None:
     assert split_address(address) == parts
 
 
-@pytest.mark.parametrize("address", ["", ":1", "a", "a:", "a:b", "a:0", "a:65536", "a:-1", "a:1.5"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("", ":1", "a", "a:", "a:b", "a:0", "a:65536", "a:-1", "a:1.5", "a:\u0661"),
+        *("[:1", "[]:1", "]:1", "a]:1", "[a:1"),
+    ],
+)
 def test_what_is_no_address_is_refused(address: str) -> None:
     """No host, no port, or no such port."""
     with pytest.raises(ValueError, match="is not host:port"):

@@ -33,3 +33,31 @@ async def test_a_copy_of_a_queue_that_no_topic_has(
     found = await OtherSources(RouteSettings(), context).look("T", [Queue("x", 0)])
     assert found.ours == ({Queue("a", queue_id): Queue("x", 0)} if ours else {})
     assert not found.others
+
+
+async def test_copies_of_topics_that_have_one_name_at_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies do not name their topic: the source tells whose they are."""
+    stored = {("T", 0): 7, ("U", 0): 9}
+
+    async def last_copy(_broker: object, _topic: str, queue_id: int, *, look_back: int) -> Provenance:
+        return Provenance("east", "east", "a", 0, 0, [7, 9, 11][queue_id])
+
+    async def message_at(_broker: object, topic: str, queue_id: int, offset: int) -> Any:
+        assert offset == 0
+        return SimpleNamespace(store_timestamp=stored[topic, queue_id])
+
+    monkeypatch.setattr(other_sources, "last_copy", last_copy)
+    monkeypatch.setattr(other_sources, "message_at", message_at)
+    context: Any = SimpleNamespace(
+        source=SimpleNamespace(
+            cluster=SimpleNamespace(reader=lambda name: name),
+            topics={"a": dict.fromkeys("TU", SimpleNamespace(queues=1))},
+        ),
+        target=SimpleNamespace(cluster=SimpleNamespace(master=lambda name: name)),
+        identity=Identity("east", "west"),
+    )
+    queues = [Queue("x", n) for n in range(3)]
+    for topic, queue_id in (("T", 0), ("U", 1)):
+        found = await OtherSources(RouteSettings(), context).look("S", queues, of=topic)
+        assert found.ours == {Queue("a", 0): Queue("x", queue_id)}
+        assert found.untold == {*queues} - {Queue("x", queue_id)}

@@ -23,6 +23,7 @@ from replicator.routing.faults import OutcomeUnknown, TargetBlocked
 from replicator.routing.parked import Parked, Place
 from replicator.routing.queue_map import Queue
 from replicator.routing.release_plan import ReleasePlan
+from replicator.routing.seal import Sealer
 from tests.support.virtual_time import VirtualLoop, WallClock
 
 QUEUE = Queue("a", 0)
@@ -57,6 +58,8 @@ class Target:
         self.singles: list[tuple[dict[str, str], bytes]] = []
         self.raw: dict[int, bytes] = {}
         self.tried = 0
+        self.sealer: Sealer | None = None
+        self.batches: list[bytes] = []
         self.refuse: Callable[[str], None] = lambda _: None
         self.settings = {"timerWheelEnable": "true", "timerMaxDelaySec": "9999999999"}
         self.takes_long: Callable[[str], Awaitable[None]] = _nothing
@@ -74,7 +77,9 @@ class Target:
         known = {"is_mapped": lambda *_: True, "target_topic": lambda _, topic: topic}
         maps = {"queue_map": lambda *_: queues, "whole_queue_map": lambda *_: queues}
         cluster = SimpleNamespace(refresh=_nothing, master=lambda broker: broker, writer=lambda broker: broker)
-        context: Any = SimpleNamespace(store=SimpleNamespace(**{**known, **maps, **store}), unleased=cluster)
+        context: Any = SimpleNamespace(
+            store=SimpleNamespace(**{**known, **maps, **store}), unleased=cluster, sealer=self.sealer
+        )
         return Release("route", context, lambda _: True)
 
     async def read_settings(self, _: str) -> dict[str, str]:
@@ -93,7 +98,8 @@ class Target:
 
     async def send_batch(self, broker: str, fields: dict[str, str], body: list[bytes]) -> None:
         await self._over_the_line(broker)
-        await self._take(properties.find(unpack(body[0])[3], b"__RPL_RELEASED") or b"")
+        self.batches.append(unpack(body[0])[3])
+        await self._take(properties.find(self.batches[-1], b"__RPL_RELEASED") or b"")
 
     async def send_single(self, _: str, fields: dict[str, str], __: bytes) -> None:
         raw = fields["i"].encode()  # as whoever writes it to the wire has to
@@ -117,6 +123,20 @@ async def test_what_is_not_sent_in_a_moment_when_nothing_may_be_is_sent_later(
     assert target.sent == ["1"]
     await release.go_on(lambda: True)
     assert target.sent == ["1", "2", "3", "4"]
+
+
+async def test_a_group_with_a_secret_seals_what_it_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, and into a timer; a message that has no room for it goes without."""
+    target, sealer = Target(monkeypatch), Sealer("k" * 32, "west")
+    target.sealer = sealer
+    target.raw[3] = b"UNIQ_KEY\x01AB\x02DELAY\x013\x02x\x01" + b"y" * 32_700 + b"\x02"
+    release = target.release()
+    await release.begin(plan(overdue(1), overdue(2, due=LATE, topic="later"), overdue(3)), lambda: True)
+    (_, in_timer), (at_once, crammed) = target.singles[0], target.batches
+    assert sealer.proves_release(at_once, b"1", b"AB")
+    assert sealer.proves_release(in_timer, b"2", b"AB")
+    assert not sealer.proves_release(crammed, b"3", b"AB")
+    assert len(crammed) <= properties.MAX_PROPERTIES
 
 
 async def test_after_a_bug_nothing_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:

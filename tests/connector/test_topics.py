@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +13,7 @@ import pytest
 
 from replicator.client.topics import TopicConfig
 from replicator.connector import topics as module
+from replicator.connector.other_sources import TargetCopies
 from replicator.connector.topics import RouteTopics
 from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue
@@ -39,7 +42,7 @@ def _topics(store: Store, target: dict[str, dict[str, TopicConfig]]) -> RouteTop
         look_interval=5.0,
         system_names=lambda: (),
     )
-    return RouteTopics("route", RouteSettings(topics=["orders"]), context)
+    return RouteTopics("route", RouteSettings(topics=["orders"], retry_topics=True), context)
 
 
 def test_a_deleted_topic_is_created_once_all_workers_have_missed_it(tmp_path: Path, clock: SimpleNamespace) -> None:
@@ -108,6 +111,34 @@ async def test_a_new_topic_of_a_protected_target_is_never_writable(
         assert await topics._make(plan, groups)
         context.source.topics["a"]["orders"] = replace(ORDERS, read_queues=2, write_queues=2)
     assert [topic.perm for topic in written] == [perm, 6]
+
+
+async def test_a_target_queue_that_is_found_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state is lost, and two topics of the source have one name at the target: retries of POP consumers."""
+    names, target = ["%RETRY%G_orders", "%RETRY%G+orders"], "%RETRY%G_orders"
+    topics = _topics(Store(tmp_path), {"x": {target: replace(ORDERS, name=target, read_queues=4, write_queues=4)}})
+    context: Any = topics._context
+    context.source.topics["a"] |= {name: replace(ORDERS, name=name) for name in names}
+
+    async def look(topic: str, queues: Iterable[Queue], *, of: str = "") -> TargetCopies:
+        """Queue 2 is of the second one; whose queue 0 and 1 were cannot be said."""
+        assert bool(of) == (topic == target)
+        if topic != target:
+            return TargetCopies({}, Counter(), set())
+        ours = {Queue("a", 0): Queue("x", 2)} if of == names[1] and Queue("x", 2) in queues else {}
+        return TargetCopies(ours, Counter(), {Queue("x", 0), Queue("x", 1)})
+
+    monkeypatch.setattr(topics._others, "look", look)
+    topics.plan()
+    assert await topics.find_maps() == {
+        "orders": {},
+        names[0]: {},
+        names[1]: {Queue("a", 0): Queue("x", 2)},
+    }
+    topics.plan()
+    maps = {plan.topic: plan.queue_map for plan in topics.plans}
+    assert maps[names[0]] == {Queue("a", 0): Queue("x", 3)}
+    topics._context.store.close()
 
 
 async def _nothing(_plan: object) -> None:

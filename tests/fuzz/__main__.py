@@ -1,4 +1,4 @@
-"""`make fuzz`: coverage-guided fuzzing of each target, of the compiled code under sanitizers, and of REST.
+"""`make fuzz`: coverage-guided fuzzing of each target, random fuzzing of the compiled code, and fuzzing of REST.
 
     python -m tests.fuzz [--seconds N] [NAME …]     # each for N seconds
     python -m tests.fuzz NAME --input FILE          # one input again

@@ -15,7 +15,7 @@ from replicator.client import pull
 from replicator.client.cluster import _read_topology
 from replicator.client.nameservers import NoBrokers
 from replicator.client.topics import _topic
-from replicator.errors import BrokerRefused, ConfigError, ProtocolError, StartupError
+from replicator.errors import BrokerRefused, ProtocolError, StartupError
 from replicator.group.freshness import Freshness, ReplayWindow
 from replicator.group.signature import Forged, Signer
 from replicator.group.wire import Author, NewerForm, Unreadable, group_of, read_message, write_records
@@ -26,7 +26,6 @@ from replicator.protocol.uniform_run import UniformRun, messages_in, sent_as
 from replicator.routing import provenance
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
-from replicator.settings import load
 from replicator.spark.resident.messages import Drain, Grant, Hello, Report, read_task_message, read_worker_message
 from replicator.state import state_file
 from replicator.state import store as store_module
@@ -34,6 +33,8 @@ from replicator.state.record import Kind, Record, Version
 from replicator.state.record_types import fit_all
 from replicator.state.store import Store
 from tests.fuzz.brokers import BROKERS
+from tests.fuzz.files import FILES
+from tests.fuzz.records import RECORDS
 from tests.protocol.test_message import stored
 from tests.support.records import VALUES
 
@@ -195,15 +196,6 @@ def _state_seeds() -> Iterator[bytes]:
     yield b'\x01{"version":1,"sha256":"","content":{"task":{}}}'
 
 
-def configuration(data: bytes) -> None:
-    """A configuration file is understood, or refused by an error that names what is wrong."""
-    with tempfile.NamedTemporaryFile(dir="/dev/shm", suffix=".toml") as file:
-        file.write(data)
-        file.flush()
-        with contextlib.suppress(ConfigError):
-            load({}, file=Path(file.name))
-
-
 def resident(data: bytes) -> None:
     """What a worker and its Spark tasks say to one another."""
     for read in (read_worker_message, read_task_message):
@@ -227,17 +219,6 @@ _RECORDS: Final = (
         {"target_floor": 3, "store_timestamp": 9, "clean": True, "intervals": [(0, 0, 3), (5, 3, 4)]},
     ),
 )
-_CONFIG: Final = b"""
-[source]
-namesrv = "east:9876"
-[target]
-namesrv = "west:9876"
-[[connectors]]
-name = "route"
-topics = ["orders", "pay.*"]
-rate_messages = 500
-"""
-
 TARGETS: Final[Mapping[str, Target]] = {
     "frames": Target(
         frames,
@@ -277,7 +258,7 @@ TARGETS: Final[Mapping[str, Target]] = {
     ),
     "records": Target(records, (msgspec.json.encode(_RECORDS),)),
     "state": Target(state, tuple(_state_seeds())),
-    "configuration": Target(configuration, (_CONFIG,)),
+    **{name: Target(*each) for name, each in (*RECORDS.items(), *FILES.items())},
     "resident": Target(
         resident,
         tuple(

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replicator.errors import ConfigError, StartupError
+from replicator.settings.name_patterns import NamePatterns
 from replicator.state import state_file
 from replicator.state.skipped_records import SkippedRecords
 from tests.fuzz.targets import TARGETS
@@ -36,6 +38,9 @@ def test_seeds_and_their_neighbours(name: str) -> None:
         pytest.param("tables", b"maxMessageSize=%b" % (b"9" * 5000), id="more digits than Python reads"),
         pytest.param("parked", b"TIMER_OUT_MS\x01" + b"9" * 5000, id="a time of more digits than Python reads"),
         pytest.param("parked", b"\xff\xc2\xb2s", id="a digit that is none of ASCII"),
+        pytest.param("addresses", b"[:9876", id="a bracket for a host"),
+        pytest.param("streams", b"\x1c1", id="a space that is none for numbers"),
+        pytest.param("streams", b"[" * 10_000, id="deep JSON"),
         pytest.param("tables", b'{"consumerIdList":5}', id="no list"),
         pytest.param("tables", b'{"offsetTable":{{"a":1}:{0:1}}}', id="an object for a name"),
     ],
@@ -55,3 +60,29 @@ def test_what_state_files_say_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(seeds), unread) == (5, [])
     TARGETS["state"].run(wrong)
     assert unread == ["taskConfig.json"]
+
+
+def test_what_configurations_say_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seed is understood, and its patterns are compiled: else no neighbour of it would have any."""
+    matched: list[tuple[str, ...]] = []
+    match = NamePatterns.match
+
+    def noted(patterns: NamePatterns, name: str) -> bool:
+        matched.append(patterns.texts)
+        return match(patterns, name)
+
+    monkeypatch.setattr(NamePatterns, "match", noted)
+    for seed in TARGETS["configuration"].seeds:
+        TARGETS["configuration"].run(seed)
+    assert {("orders", "pay.*"), ("pay_[0-9]+",), ("(a|b)+c",)} <= {*matched}
+
+
+def test_what_files_say_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seeds of accounts and manifests are not refused: what is near to them is read as they are."""
+    refused: list[Exception] = []
+    monkeypatch.setattr(StartupError, "__init__", lambda error, *_, **__: refused.append(error))
+    monkeypatch.setattr(ConfigError, "__init__", lambda error, *_, **__: refused.append(error))
+    for name in ("acl-files", "manifest", "addresses"):
+        for seed in TARGETS[name].seeds:
+            TARGETS[name].run(seed)
+    assert refused == []

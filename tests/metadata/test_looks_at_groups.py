@@ -136,9 +136,10 @@ def test_what_is_kept_is_of_groups_that_are_there(monkeypatch: pytest.MonkeyPatc
     for _ in range(3):
         asyncio.run(positions.look(copied))
     assert len(positions._copies) > 0
-    there.failures = {}
-    asyncio.run(positions.look(copied))
-    assert len(positions._copies) == 0
+    there.failures = {"y": "it is dead, and nobody forgets it"}
+    for _ in range(2):
+        asyncio.run(positions.look(copied))
+    assert (len(positions._copies), len(positions._ends._oldest), len(positions._returned)) == (0, 0, 0)
 
 
 def test_offsets_that_are_newer_than_what_is_known_of_pop_consumers_are_not_used() -> None:

@@ -88,8 +88,8 @@ def test_what_is_kept_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert target.read == 89
     assert asyncio.run(known.offset_behind(BROKER, place(), 30, 0, 90)) == 28
     assert len(known) == 2
-    for scans, left in ((False, 2), (False, 1), (True, 1), (True, 0)):
-        known.forget_unused(scans=scans)
+    for away, left in (({"a"}, 2), ({"x"}, 1), ({"b"}, 0)):
+        known.forget_unused(away=away)
         assert len(known) == left
 
 

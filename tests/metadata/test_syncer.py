@@ -263,6 +263,23 @@ async def test_a_read_only_topic_of_a_broker_that_is_away(setup: Setup, monkeypa
     assert asked == [("b", "R")]
 
 
+async def test_what_is_known_of_topics_that_are_gone_is_forgotten(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be thousands of those that come and go, over the years."""
+
+    async def max_offset(*_: object) -> int:
+        return 5
+
+    monkeypatch.setattr(under_test, "max_offset", max_offset)
+    setup.source.topics["b"]["R"] = TopicConfig(name="R", read_queues=1, write_queues=1, perm=4)
+    plans = [TopicPlan(topic="R", target_topic="R", queue_map={Queue("b", 0): Queue("x", 0)})]
+    await setup.syncer.plan_topics(copying(plans, setup.copied), {})
+    assert setup.syncer._ends.keys() == {"R"}
+    await setup.syncer.plan_topics(copying([], setup.copied), {})
+    assert not setup.syncer._ends
+
+
 def commit(broker: str = "x") -> Action:
     write = Commit(group="G", topic="U", queue_id=0, offset=1)
     return Action(kind="offsets", broker=broker, key="G", before=None, after={}, write=write)

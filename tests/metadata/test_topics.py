@@ -15,6 +15,7 @@ from replicator.metadata.topics import TopicPolicy, plan_switch, plan_topics, se
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan, Topics, chosen_names
 from replicator.routing.plan import plan_topics as plan_copies
+from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector, compile_patterns
 
 
@@ -180,6 +181,23 @@ def test_a_switch_leaves_what_was_copied_readable(there: int, here: int, after: 
     source, target = {"a": {"T": topic(perm=there)}}, {"x": {"T": topic(perm=here)}}
     switch = plan_switch(_plans(source, target), source, target, open_all=False)
     assert applied(switch, target, {})["x"]["T"].perm == after
+
+
+@pytest.mark.parametrize(
+    ("here", "open_all", "after", "told"),
+    [(6, False, 6, 0), (4, False, 4, 1), (4, True, 6, 0), (None, False, 6, 0)],
+)
+def test_a_switch_where_a_source_broker_is_not_known(
+    here: int | None, open_all: bool, after: int, told: int
+) -> None:
+    """It was dead before anybody looked: its topics get the perm that they have elsewhere, if they are there."""
+    known = {"a": {} if here is None else {"T": topic(perm=here)}}
+    target: Topics = {"x": {"T": topic(perm=4)}, "y": {"T": topic(perm=4)}}
+    queue_map = {Queue("a", 0): Queue("x", 0), Queue("b", 0): Queue("y", 0)}
+    plans = [TopicPlan(topic="T", target_topic="T", queue_map=queue_map)]
+    switch = plan_switch(plans, known, target, open_all=open_all)
+    assert applied(switch, target, {})["y"]["T"].perm == after
+    assert ["it is read-only at a;" in why for why in blocked(switch)] == [True] * told
 
 
 def test_a_resumed_route_protects_again() -> None:

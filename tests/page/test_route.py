@@ -42,12 +42,11 @@ def test_the_plan_says_what_is_not_done_and_why(paged: PagedWorker) -> None:
 def test_what_was_changed_at_the_target_is_listed(paged: PagedWorker) -> None:
     status = {"at": 1000.0, "applied": 3, "blocked": 0, "drift": 1, "failed": 0, "reasons": []}
     done = {**STEP, "at": 1000.0, "worker": "w1", "connector": "route", "error": ""}
-    records: dict[str, Any] = {
-        "status": {"owner": "w1", "kinds": {"topics": status}},
-        "audit": {"entries": [done, {**done, "name": "later", "error": "refused"}]},
-    }
+    records: dict[str, Any] = {"audit": {"entries": [done, {**done, "name": "later", "error": "refused"}]}}
     route = object.__new__(Route)
-    route.sync = SimpleNamespace(ledger=SimpleNamespace(get=lambda what: records.get(what, {})))  # type: ignore[assignment]
+    route.sync = SimpleNamespace(  # type: ignore[assignment]
+        status={"owner": "w1", "kinds": {"topics": status}}, ledger=SimpleNamespace(get=records.__getitem__)
+    )
     paged.route = route
     text = paged.browser().get("/page/metadata").text
     assert text.index("topic later") < text.index("topic orders"), "the newest first"

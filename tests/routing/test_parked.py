@@ -155,6 +155,9 @@ def test_properties_of_released_messages() -> None:
     assert properties.decode(as_released(raw, "the id")) == own | delays
     assert properties.decode(as_new(raw, "the id")) == own
     assert as_new(raw, "the id").endswith(b"\x02")
+    sealed = as_new(raw + b"__RPL_SEAL\x01theirs\x02", "the id", seal=b"__RPL_SEAL\x01ours\x02")
+    assert properties.decode(sealed) == own | {"__RPL_SEAL": "ours"}
+    assert sealed.count(b"__RPL_SEAL") == 1
     assert {released(sent) for sent in (as_released(raw, "the id"), as_new(raw, "the id"))} == {"the id"}
 
 

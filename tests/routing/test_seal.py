@@ -89,6 +89,24 @@ def test_where_no_seal_is_wanted() -> None:
     assert proved([stored(10, 5)], lenient) == [10]
 
 
+def test_a_released_message_is_proved_by_what_it_is() -> None:
+    """Which parked message, and which UNIQ_KEY; to another cluster, or with another secret, it proves nothing."""
+    raw = b"__RPL_RELEASED\x01east/timer/a/0/8/1\x02UNIQ_KEY\x01AB\x02"
+    sealed = SEALER.seal_release(b"east/timer/a/0/8/1", b"AB") + raw
+    assert SEALER.proves_release(sealed, b"east/timer/a/0/8/1", b"AB")
+    for parked, unique in (
+        (b"east/timer/a/0/9/1", b"AB"),
+        (b"east/timer/a/0/8/1", b"AC"),
+        (b"east/timer/a/0/8/1\nA", b"B"),
+    ):
+        assert not SEALER.proves_release(sealed, parked, unique)
+    for other in (Sealer(SEALER.secret, "north"), Sealer("another secret, as long as the first", "west")):
+        assert not other.proves_release(sealed, b"east/timer/a/0/8/1", b"AB")
+    assert not SEALER.proves_release(raw, b"east/timer/a/0/8/1", b"AB")
+    lenient = Sealer(SEALER.secret, SEALER.target, accepts_unsealed=True)
+    assert lenient.proves_release(raw, b"east/timer/a/0/8/1", b"AB")
+
+
 def test_the_secret_is_not_shown() -> None:
     """Options that have it are logged and sent to Spark's executors."""
     assert SEALER.secret not in repr(SEALER)

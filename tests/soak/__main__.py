@@ -41,7 +41,7 @@ async def play(seed: str, directory: Path, seconds: float, program: tuple[str, .
     found: list[str] = []
     with History(directory / "history.jsonl") as history:
         history.add("round", seed=seed, world=planned.world, versions=planned.versions)
-        async with staged(planned, directory, program) as stage:
+        async with staged(planned, directory, history, program) as stage:
             nemesis = Nemesis(stage, history)
             took = 0.0
             try:

@@ -10,6 +10,7 @@ from typing import Final
 from acl_sync.model import PUB, SUB, Account
 from replicator.errors import ReplicatorError
 from replicator.sandbox import Cluster
+from tests.soak.history import History
 from tests.support.accounts import account, topic
 from tests.support.acl_scene import Side
 
@@ -28,9 +29,10 @@ def rights(chance: float) -> tuple[str, ...] | None:
 
 
 class Accounts:
-    """One account for each number, with rights on topics that are not copied."""
+    """One account for each number, with rights on topics that are not copied; `history` has what becomes of it."""
 
-    def __init__(self, source: Cluster, target: Cluster) -> None:
+    def __init__(self, source: Cluster, target: Cluster, history: History) -> None:
+        self._history = history
         self._source = Side(source)
         self._target = Side(target)
         self._wanted: dict[int, Account | None] = {}
@@ -53,7 +55,7 @@ class Accounts:
         given = rights(chance)
         probe = _PROBES[int(chance * 1000) % len(_PROBES)]
         self._wanted[number] = None if given is None else _named(number, probe, given)
-        with contextlib.suppress(ReplicatorError, OSError):
+        with contextlib.suppress(ReplicatorError, OSError):  # the history has it
             await self._put(number)
 
     async def finish(self) -> None:
@@ -63,10 +65,22 @@ class Accounts:
 
     async def _put(self, number: int) -> None:
         wanted = self._wanted[number]
-        if wanted is None:
-            await self._source.drop(f"{ACCOUNTS}-{number}")
-        else:
-            await self._source.put(wanted)
+        rule = None if wanted is None else wanted.rules[0]
+        told = {
+            "number": number,
+            "topic": "" if rule is None else rule.name,
+            "rights": None if rule is None else sorted(rule.actions),
+        }
+        self._history.add("account", **told, step="asked")
+        try:
+            if wanted is None:
+                await self._source.drop(f"{ACCOUNTS}-{number}")
+            else:
+                await self._source.put(wanted)
+        except (ReplicatorError, OSError) as error:
+            self._history.add("account", **told, step="failed", reason=str(error))
+            raise
+        self._history.add("account", **told, step="acknowledged")
 
     async def alike(self) -> bool:
         """Whether each account may do at the target what it may do at the source, on every broker."""

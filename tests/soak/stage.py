@@ -87,7 +87,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(planned: Plan, directory: Path, program: tuple[str, ...]) -> AsyncIterator[Stage]:
+async def staged(
+    planned: Plan, directory: Path, history: History, program: tuple[str, ...]
+) -> AsyncIterator[Stage]:
     """All of it running, without load, within the context; workers run as `program`."""
     async with AsyncExitStack() as stack:
         clusters = {
@@ -106,7 +108,7 @@ async def staged(planned: Plan, directory: Path, program: tuple[str, ...]) -> As
             await create_topic(stage.source, topic, queues=QUEUES)
         await make_group(stage.source, GROUP)
         if WORLDS[planned.world].acl:
-            stage.accounts = await stack.enter_async_context(Accounts(stage.source, stage.target))
+            stage.accounts = await stack.enter_async_context(Accounts(stage.source, stage.target, history))
         _hire(stage, program, is_signed=WORLDS[planned.world].signed)
         for worker in stage.workers:
             stack.push_async_callback(worker.kill)

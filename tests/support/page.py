@@ -27,38 +27,13 @@ from replicator.state.connector_configs import Connectors
 from replicator.state.record import Kind
 from replicator.state.store import Store
 from replicator.worker.worker import Worker
+from tests.support.records import TOPIC
 
 __all__ = ["READY", "TOPIC", "PagedWorker", "paged_worker"]
 
 _URL: Final = "http://127.0.0.1:8082"
 #: What a browser says of a request that a page of ours has caused.
 _OWN: Final = {"sec-fetch-site": "same-origin"}
-
-#: A topic as a worker publishes it.
-TOPIC: Mapping[str, Any] = {
-    "topic": "orders",
-    "connector": "route",
-    "queues": 2,
-    "failed": 0,
-    "waiting": 0,
-    "severity": 4,
-    "state": "RUNNING",
-    "reason": "",
-    "stalled": 0,
-    "copied": 48_211,
-    "lag_messages": 3,
-    "lag_seconds": 0.2,
-    "gap_messages": 0,
-    "target_lost": 0,
-    "late": 0,
-    "duplicates": 0,
-    "foreign": 0,
-    "skipped": 0,
-    "verified": 48_102,
-    "unverified": 0,
-    "audit_differences": 0,
-    "verified_age_seconds": 1.9,
-}
 
 #: What `readiness` finds where all is well.
 READY: Mapping[str, Any] = {

@@ -54,7 +54,7 @@ from replicator.state.record_types import Skipped, fit_all
 from replicator.worker.releases import Releases
 from tests.support.page import PagedWorker
 
-__all__ = ["READERS", "Readers", "merge"]
+__all__ = ["READERS", "Readers", "merge", "reader_of"]
 
 _TOPIC: Final = TopicConfig(name="orders", read_queues=4, write_queues=4)
 _SOURCE: Final = {"a": {"orders": _TOPIC}}
@@ -297,3 +297,8 @@ READERS: Final[Mapping[str, Callable[[Readers], None]]] = {
     "clusters": Readers.clusters,
     "broker": Readers.brokers,
 }
+
+
+def reader_of(kind: str, key: str) -> Callable[[Readers], None]:
+    """What reads the records of this kind and key."""
+    return READERS["acl" if kind == "sync" and key.endswith("/acl") else kind]

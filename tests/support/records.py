@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
 from replicator.state.record import Kind, Record, Version
 
-__all__ = ["CONNECTOR", "RECORDS", "VALUES"]
+__all__ = ["AUDITED", "CONNECTOR", "DONE", "RECORDS", "RESOURCE", "TOPIC", "VALUES", "WRITTEN"]
 
 CONNECTOR: Final = {"config": {"topics": ["orders"]}, "state": "RUNNING", "origin": "rest", "epoch": 0}
 _TASK: Final = {"target_topic": "orders", "queues": {"a/0": "b/1"}, "late": [], "fresh": ["a/0"]}
@@ -19,6 +20,32 @@ _OFFSET: Final = {
     "store_timestamp": 1700000000000,
     "clean": True,
     "intervals": [[2, 100, 10], [15, 110, 5]],
+}
+
+#: A topic as a worker publishes it.
+TOPIC: Final[Mapping[str, Any]] = {
+    "topic": "orders",
+    "connector": "route",
+    "queues": 2,
+    "failed": 0,
+    "waiting": 0,
+    "severity": 4,
+    "state": "RUNNING",
+    "reason": "",
+    "stalled": 0,
+    "copied": 48_211,
+    "lag_messages": 3,
+    "lag_seconds": 0.2,
+    "gap_messages": 0,
+    "target_lost": 0,
+    "late": 0,
+    "duplicates": 0,
+    "foreign": 0,
+    "skipped": 0,
+    "verified": 48_102,
+    "unverified": 0,
+    "audit_differences": 0,
+    "verified_age_seconds": 1.9,
 }
 
 #: A key and a value of each kind; of `SYNC` the ledger's entries.
@@ -36,6 +63,41 @@ VALUES: Final[dict[Kind, tuple[str, Any]]] = {
     ),
     Kind.BROKER: ("source/a", {"forgotten_at": 1700000000.0, "resume": {"route": "RUNNING"}}),
 }
+
+#: What the metadata task has done of one topic, and how it stands.
+DONE: Final = {
+    "kind": "topics",
+    "action": "change",
+    "broker": "b",
+    "name": "orders",
+    "before": None,
+    "after": {"perm": 6},
+    "blocked": "",
+    "note": "",
+    "error": "",
+}
+AUDITED: Final = DONE | {"at": 1000.0, "worker": "w", "connector": "route"}
+RESOURCE: Final = {"at": 1.0, "applied": 0, "blocked": 0, "drift": 0, "failed": 0, "reasons": []}
+
+#: Of each kind what workers write, all of it.
+WRITTEN: Final[Sequence[tuple[str, str, Any]]] = [
+    *((str(kind), key, value) for kind, (key, value) in VALUES.items()),
+    (
+        "sync",
+        "route/topics/b/orders",
+        {"wanted": {"perm": 6, "order": False}, "got": {"perm": 4}, "source": "orders"},
+    ),
+    ("sync", "route/topics/n:1/order configuration of T", {"wanted": {"queues": "b:4"}, "got": {}, "source": "T"}),
+    ("sync", "route/groups/b/g", {"wanted": {"retryMaxTimes": 3, "x": [1]}, "got": {}, "source": "g"}),
+    ("sync", "route/status", {"owner": "w", "kinds": {"topics": RESOURCE}}),
+    ("sync", "route/audit", {"entries": [AUDITED, AUDITED | {"actor": "REST 10.0.0.1"}]}),
+    ("sync", "route/request", {"id": "x", "force": ["g"], "until": 1000.0, "by": "REST"}),
+    ("sync", "route/answer", {"id": "x", "done": [DONE], "earlier": [{"id": "y", "done": None}]}),
+    ("sync", "route/release", {"by": "w", "topics": [], "done": False}),
+    ("sync", "route/failover", {"by": "w", "incarnation": "i"}),
+    ("sync", "route/acl", {"b": {"accounts": {"app": "created"}, "white": ["10.0.0.1"], "deleted": {"x": "0f"}}}),
+    ("status", "w1", {"topics": [TOPIC], "problems": {}}),
+]
 
 _WORKERS = st.text("abcxyz_.:@-", max_size=8)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from structlog.contextvars import get_contextvars
 
@@ -20,13 +21,23 @@ log = get_logger(__name__)
 
 
 class SyncReport:
-    """The reports of the route `connector`."""
+    """The reports of the route `connector`, which syncs `kinds` now."""
 
-    def __init__(self, connector: str, context: ConnectorContext, ledger: SyncLedger) -> None:
+    def __init__(
+        self, connector: str, context: ConnectorContext, ledger: SyncLedger, kinds: Collection[str]
+    ) -> None:
         self._connector = connector
         self._context = context
         self._ledger = ledger
+        self._kinds = kinds
         self._logged: dict[str, str] = {}
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What was written last; nothing of kinds that are not synced any more."""
+        written = self._ledger.get("status")
+        kinds = {kind: each for kind, each in written.get("kinds", {}).items() if kind in self._kinds}
+        return {**written, "kinds": kinds} if written else {}
 
     def write(
         self,
@@ -48,7 +59,7 @@ class SyncReport:
         blocked = [action for action in actions if action.blocked]
         failed = [each for each in done if each.error]
         unwritten = self.note(kind, done)
-        known = self._ledger.get("status").get("kinds", {})
+        known = self.status.get("kinds", {})
         before = known.get(kind, {})
         report = {
             "at": before.get("at", 0.0) if failures or failed else time.time(),

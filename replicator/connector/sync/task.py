@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from structlog.contextvars import bound_contextvars
 
@@ -41,6 +41,8 @@ _REQUESTS: Final = 0.5
 #: Seconds in which a change of an account that is under way is finished when the task ends: where it is deleted and
 #: made again, the second request must follow.
 _FINISH: Final = 2.0
+#: Why what was asked for is not done.
+_UNTOLD: Final = "the group could not be told that this begins, so nothing was done: ask again"
 
 #: Offsets that are committed at the same time.
 _COMMITS: Final = 16
@@ -76,8 +78,8 @@ class SyncTask:
         self._acl = AclSync(settings, context, self.ledger, self._may_go_on) if KIND in settings.sync else None
         self._lock = asyncio.Lock()
         self._schedule = Schedule()
-        self._maps: dict[str, tuple[object, OffsetMap]] = {}
-        self._report = SyncReport(topics.name, context, self.ledger)
+        self._maps: dict[tuple[str, Queue], tuple[object, OffsetMap]] = {}
+        self._report = SyncReport(topics.name, context, self.ledger, self._kinds)
         self._standings = dict.fromkeys(_SUMMED, 0)
         self._begun: asyncio.Task[None] | None = None
         self._ending = False
@@ -92,6 +94,7 @@ class SyncTask:
         """
         store, name = self._context.store, self._topics.name
         maps = store.queue_maps(name)
+        self._maps = {at: known for at, known in self._maps.items() if at[1] in maps.get(at[0], ())}
         brokers = {topic: {queue.broker for queue in queues} for topic, queues in maps.items()}
         plans = [plan for plan in self._topics.of_users if concerns(plan.topic)]
 
@@ -111,10 +114,10 @@ class SyncTask:
             return None  # its copy has not started
         if not is_about(offset, target):
             return None  # nor has it at its new target
-        known = self._maps.get(key)
+        known = self._maps.get((topic, source))
         if known is None or known[0] is not offset:
             made = OffsetMap(Interval(*interval) for interval in offset["intervals"])
-            known = self._maps[key] = (offset, made)
+            known = self._maps[topic, source] = (offset, made)
         return CopiedQueue(
             source,
             target,
@@ -130,6 +133,11 @@ class SyncTask:
     def wanted(self) -> bool:
         """Whether there is any metadata to sync."""
         return bool(self._kinds)
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """How the task is doing, as its owner has told the group."""
+        return self._report.status
 
     async def look(self) -> Look:
         """Plans all kinds; writes nothing.
@@ -293,8 +301,7 @@ class SyncTask:
         Raises:
             BrokerRefused, Unreachable, RequestTimeout: the target cannot be asked.
         """
-        done: list[Done] = []
-        failed: list[str] = []
+        done, failed = list[Done](), list[str]()
         async with self._lock:
             apply = _would_apply if dry_run else self._syncer.apply
             if not dry_run:
@@ -303,14 +310,16 @@ class SyncTask:
                     self._acl.forget()
             for kind in (kind for kind in self._kinds if kind != "topics" and not (dry_run and kind == KIND)):
                 try:
-                    done += await self._last(kind, apply, concerns)
+                    done += await self._last(kind, apply, concerns, learns=not dry_run)
                 except (ClientError, ProtocolError, StartupError) as error:
                     failed.append(str(Unasked(kind, "", str(error))))
                     continue
                 failed += map(str, self._unasked(kind))
-            planned = await self._syncer.plan_switch(self.copy(concerns), open_all=open_all)
+            copy, seen = self.copy(concerns), self._context.source.topics
+            planned = await self._syncer.plan_switch(copy, open_all=open_all, seen=seen)
             failed += map(str, self._unasked("topics"))
-            opened = [await apply(action) for action in planned.actions]
+            failed += [f"{each.key} at {each.broker}: {each.blocked}" for each in planned.actions if each.blocked]
+            opened = await _each("topics", planned.actions, apply)
             if dry_run:
                 return [*done, *opened], failed
             ledger = self.ledger.of("topics")
@@ -320,15 +329,23 @@ class SyncTask:
         return [*done, *opened], failed
 
     async def _last(
-        self, kind: str, apply: Callable[[Action], Awaitable[Applied]], concerns: Callable[[str], bool]
+        self,
+        kind: str,
+        apply: Callable[[Action], Awaitable[Applied]],
+        concerns: Callable[[str], bool],
+        *,
+        learns: bool,
     ) -> Sequence[Done]:
         if self._acl is not None and kind == KIND:
             return (await self._acl.sync())[1]
-        if kind == "groups":
-            actions = (await self._plan(kind)).actions
-        else:
+        if kind == "offsets":
             actions, _ = await self._syncer.plan_offsets(self.copy(concerns))
-        return await _each(kind, actions, apply)
+            return await _each(kind, actions, apply)
+        planned = await self._plan(kind)
+        done = await _each(kind, planned.actions, apply)
+        if learns:
+            self.ledger.learn(kind, await self._syncer.remember_groups(planned, self.ledger.of(kind), done))
+        return done
 
     async def _apply(self, kind: str, actions: Iterable[Action]) -> list[Applied]:
         """What was done of them: another worker may do the rest by now."""
@@ -344,12 +361,15 @@ class SyncTask:
     async def _serve(self) -> None:
         """Carries out a request that any worker has received over REST."""
         taken = self.ledger.take()
+        if taken is None:
+            return
+        done: Sequence[Done | Unasked] = [Unasked(kind, "", _UNTOLD) for kind in self._kinds]
         # Published before it is done, or the task's next owner might force the same again.
-        if taken is not None and await self._context.publish():
+        if await self._context.publish():
             with bound_contextvars(**({"actor": taken.by} if taken.by else {})):
                 log.info("changes asked for are applied", connector=self._topics.name, forced=taken.force)
                 done = await self.sync(forced=taken.force)
-            self.ledger.answer(taken.id, [each.shown() for each in done])
+        self.ledger.answer(taken.id, [each.shown() for each in done])
 
     def _tell(self, kind: str, actions: Sequence[Step], done: Sequence[Done], failures: Mapping[str, str]) -> None:
         more = self._standings if kind == "offsets" else {}

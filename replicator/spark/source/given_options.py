@@ -13,6 +13,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from replicator.errors import ConfigError
+from replicator.protocol import properties
 from replicator.ranges.access import Access
 from replicator.routing.message_queue import MessageQueue
 from replicator.settings import ClusterSettings
@@ -129,9 +130,10 @@ class GivenOptions:
         value = self[name]
         if value is None:
             return None
-        if not value.strip().isdecimal() or int(value) < least:
+        number = properties.number(value.strip(" "))
+        if number is None or number < least:
             raise ConfigError(f"{name} = {value!r}", hint=f"give a whole number, {least} or more")
-        return int(value)
+        return number
 
     def yes(self, name: str, *, default: bool) -> bool:
         value = self[name]
@@ -146,7 +148,7 @@ class GivenOptions:
         value = self[name]
         if value is None:
             return None
-        found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", value.lower())
+        found = re.fullmatch(r"\s*([0-9]{1,18})\s*([a-z]*)\s*", value.lower())
         unit = _UNITS.get(found[2] or "ms") if found else None
         if found is None or unit is None:
             raise ConfigError(f"{name} = {value!r}", hint=f"give a number and one of {', '.join(_UNITS)}, like 15m")
@@ -224,7 +226,7 @@ class GivenOptions:
                 str(topic): {str(broker): of_broker(given) for broker, given in brokers.items()}
                 for topic, brokers in json.loads(str(self[name])).items()
             }
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             raise ConfigError(f"{name} = {self[name]!r}", hint=hint) from None
 
 

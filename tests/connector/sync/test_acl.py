@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +16,12 @@ from acl_sync.model import Dialect
 from acl_sync.plan import Action, Verb
 from replicator.connector.sync.acl import AclSync
 from replicator.connector.sync.ledger import SyncLedger
-from replicator.errors import ClientError
+from replicator.errors import ClientError, StartupError
+from replicator.plugins.limits import ConnectorLimits
 from replicator.settings import RouteSettings
+from replicator.state.connector_configs import Connectors
+from replicator.state.record import Kind
+from replicator.state.record_types import fit
 from replicator.state.store import Store
 from tests.support.accounts import account
 
@@ -89,3 +94,22 @@ async def test_one_that_ends_in_the_middle_leaves_the_account_ours(setup: Setup)
     with pytest.raises(asyncio.CancelledError):
         await setup.syncing().sync()
     assert setup.ledger.get("acl") == OURS
+
+
+async def test_a_connector_gives_itself_no_accounts(setup: Setup, tmp_path: Path) -> None:
+    """Whoever may write the system topics of a group without a secret may write its configuration, and no more."""
+    store = Store(tmp_path / "group")
+    config = {"topics": ["orders"], "sync": ["acl"]}
+    value = {"config": config, "state": "RUNNING", "origin": "rest", "epoch": 0}
+    store.merge(fit(Kind.CONNECTOR, "route", [1, "evil"], value, now=time.time()))
+    settings = Connectors(store, ConnectorLimits(accounts=False)).all()["route"].settings
+    assert isinstance(settings, RouteSettings)
+    assert settings.sync == ["acl"]
+    setup.context.accounts = None  # as the worker's own settings say
+    syncing = AclSync(settings, setup.context, setup.ledger, lambda: True)
+    for step in (syncing.plan, syncing.sync):
+        with pytest.raises(StartupError, match="accounts are not synced by this worker: its own sync has no acl"):
+            await step()
+    assert setup.said == []
+    assert setup.ledger.get("acl") == {}
+    store.close()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterator
 from contextlib import suppress
 from contextvars import Context
-from pathlib import Path
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,7 +13,7 @@ import pytest
 from structlog.contextvars import bound_contextvars, merge_contextvars
 from structlog.testing import capture_logs
 
-from acl_sync import AclOptions, AclPlan, AclSyncer
+from acl_sync import AclPlan, AclSyncer
 from acl_sync.model import Dialect
 from replicator.admin.pending_messages import Pending
 from replicator.admin.readiness import readiness
@@ -23,102 +21,19 @@ from replicator.api import sync as api
 from replicator.api.envelope import NotDone
 from replicator.client.offsets import OffsetTable
 from replicator.client.topics import TopicConfig
-from replicator.connector.context import ConnectorContext
 from replicator.connector.sync import task as module
-from replicator.connector.sync.task import SyncTask
-from replicator.connector.topics import RouteTopics
 from replicator.errors import Unreachable
 from replicator.metadata import group_positions, syncer, target_consumers, target_ends
-from replicator.metadata.action import Action, Commit, Unasked, WriteTopic
+from replicator.metadata.action import Action, Commit, Unasked
 from replicator.metadata.offsets import CopiedQueue
-from replicator.metadata.pop_log import PopLog
 from replicator.routing.offset_map import Interval, OffsetMap
-from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
-from replicator.routing.selector import TopicSelector
-from replicator.settings import RouteSettings
-from replicator.state.record_types import fit
-from replicator.state.store import Store
+from replicator.routing.state import QueueState
+from replicator.routing.task_id import TaskId
+from replicator.state.record import Kind
 from replicator.worker.worker import Worker
-from tests.metadata.test_syncer import Side, read_groups, read_topics
-
-KINDS = ("topics", "groups", "offsets")
-
-
-async def read_offsets(broker: Any, *, known: OffsetTable | None) -> OffsetTable:
-    if broker.name in broker.side.away:
-        raise Unreachable(broker.name, "away")
-    return OffsetTable({}, b"")
-
-
-async def write(target: Any, action: Action) -> None:
-    assert isinstance(action.write, WriteTopic)
-    target.topics[action.broker][action.key] = action.write.config
-
-
-class Setup:
-    """A route without topics from broker `a` to brokers `x` and `y`; `task` is its metadata task."""
-
-    def __init__(self, store: Store) -> None:
-        self.source, self.target = Side("a"), Side("x", "y")
-        self.audited: list[Any] = []
-        self.told: list[list[tuple[str, Any]]] = []
-        self.hears = True
-        self.context: Any = SimpleNamespace(
-            source=SimpleNamespace(cluster=self.source),
-            target=SimpleNamespace(cluster=self.target),
-            settle_timeout=1.0,
-            identity=Identity("s", "t"),
-            store=store,
-            may_send=lambda: True,
-            audit=SimpleNamespace(write=self.audited.append),
-            publish=self.publish,
-            accounts=AclOptions(),
-        )
-        selector = TopicSelector.of([".*"], [])
-        self.topics: Any = SimpleNamespace(
-            name="route", plans=[], of_users=[], parked={}, selector=selector, is_copied=selector.selects
-        )
-        self.task = self.syncing(*KINDS)
-        self.route: Any = SimpleNamespace(
-            parking=SimpleNamespace(options=lambda options: options),
-            settings=RouteSettings(),
-            keep=lambda ended: None,
-            topics=self.topics,
-            problems={},
-            sync=self.task,
-            name="route",
-        )
-
-    def syncing(self, *kinds: Any) -> SyncTask:
-        """A task that syncs these."""
-        return SyncTask(
-            RouteSettings(sync=[*kinds]), cast("ConnectorContext", self.context), cast("RouteTopics", self.topics)
-        )
-
-    async def publish(self) -> bool:
-        """Keeps what the group is told, once at a time."""
-        self.told.append([(each.key, each.value) for each in self.context.store.take_unpublished()])
-        return self.hears
-
-
-async def nobody_pops(_log: PopLog, _consumed: object) -> dict[Any, Any]:
-    """What POP consumers hold: nothing."""
-    return {}
-
-
-@pytest.fixture
-def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
-    for name, fake in (("read_topics", read_topics), ("read_groups", read_groups), ("apply", write)):
-        monkeypatch.setattr(syncer, name, fake)
-    monkeypatch.setattr(group_positions, "read_offsets", read_offsets)
-    monkeypatch.setattr(PopLog, "look", nobody_pops)
-    store = Store(tmp_path)
-    yield Setup(store)
-    for record in store.state.records():
-        fit(*record, now=time.time())
-    store.close()
+from tests.connector.sync.conftest import KINDS, Setup
 
 
 def test_which_topics_were_made_for_the_route(setup: Setup) -> None:
@@ -127,6 +42,21 @@ def test_which_topics_were_made_for_the_route(setup: Setup) -> None:
     setup.context.store.save_queue_map("route", "T", "T", queues, fresh=[Queue("a", 1)])
     copy = setup.task.copy()
     assert (copy.made("T"), copy.made("other"), copy.brokers) == ({"y"}, set(), {"T": {"a"}})
+
+
+def test_what_is_known_of_queues_that_are_gone_is_forgotten(setup: Setup) -> None:
+    """There may be thousands of topics that come and go, over the years."""
+    store, queue = setup.context.store, Queue("a", 0)
+    for topic in ("T", "U"):
+        store.save_queue_map("route", topic, topic, {queue: Queue("x", 0)})
+        state = QueueState(topic, queue, Queue("x", 0), route="route")
+        state.progress.position = 1
+        store.update([state])
+        assert setup.task.copy().queue(topic, queue) is not None
+    assert len(setup.task._maps) == 2
+    store.put(Kind.TASK, str(TaskId("route", "T")), None)
+    setup.task.copy()
+    assert len(setup.task._maps) == 1
 
 
 async def test_what_is_not_known_is_not_ready(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +112,32 @@ async def test_a_switch_tells_of_topics_that_it_cannot_open(setup: Setup) -> Non
     assert problems[2].startswith("topics at y: ")
 
 
+@pytest.mark.parametrize(("at_source", "after"), [(4, 4), (6, 6), (None, 6)])
+async def test_a_switch_opens_what_a_dead_broker_had(setup: Setup, at_source: int | None, after: int) -> None:
+    """It died before this task first looked; the worker knows what it had then, or nobody does."""
+    queue_map = {Queue("b", 0): Queue("y", 0)}
+    setup.topics.plans = setup.topics.of_users = [TopicPlan(topic="T", target_topic="T", queue_map=queue_map)]
+    setup.source.topics["b"] = {}
+    setup.source.away = {"b"}
+    topic = TopicConfig(name="T", read_queues=1, write_queues=1, perm=4)
+    setup.context.source.topics = {} if at_source is None else {"b": {"T": replace(topic, perm=at_source)}}
+    setup.target.topics["y"]["T"] = topic
+    await setup.task.hand_over(open_all=False)
+    assert setup.target.topics["y"]["T"].perm == after
+
+
+async def test_groups_of_a_switch_are_remembered(setup: Setup) -> None:
+    """As those that were written by the route, which nobody has changed since. A dry run writes none."""
+    setup.source.groups["a"]["G"] = {"groupName": "G", "retryMaxTimes": 3}
+    for dry_run in (True, False):
+        assert setup.task.ledger.of("groups") == {}
+        await setup.task.hand_over(open_all=False, dry_run=dry_run)
+    assert {key for key, entry in setup.task.ledger.of("groups").items() if entry.wanted["retryMaxTimes"] == 3} == {
+        ("x", "G"),
+        ("y", "G"),
+    }
+
+
 async def test_a_switch_is_told_though_the_audit_log_is_not_written(setup: Setup) -> None:
     """And so is a sync; the log has what was done."""
 
@@ -201,6 +157,19 @@ async def test_a_switch_is_told_though_the_audit_log_is_not_written(setup: Setup
     setup.source.topics["a"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1, order=True)
     assert len(await setup.task.sync()) == 1
     assert "No space left" in setup.task.reason
+
+
+async def test_what_is_not_synced_any_more_has_no_status(setup: Setup) -> None:
+    """Its last problem would stay for ever, and its last success grow older."""
+    setup.target.away = {"x"}
+    await setup.task.sync()
+    assert "topics: x" in setup.task.reason
+    setup.target.away = set()
+    task = setup.syncing("groups")
+    assert task.status["kinds"].keys() == {"groups"}
+    await task.sync()
+    assert task.reason == ""
+    assert task.ledger.get("status")["kinds"].keys() == {"groups"}
 
 
 async def test_a_source_that_is_away_is_not_asked_for_every_group(
@@ -344,7 +313,7 @@ async def test_what_was_asked_for_names_who_did(setup: Setup) -> None:
 
 
 async def test_what_nobody_waits_for_is_not_done(setup: Setup) -> None:
-    """Neither when its time is over, nor when it was withdrawn, nor when the group could not be told."""
+    """Neither when its time is over, nor when it was withdrawn."""
     ledger = setup.task.ledger
     expired = ledger.ask(["g"], seconds=-1)
     await setup.task._serve()
@@ -354,12 +323,21 @@ async def test_what_nobody_waits_for_is_not_done(setup: Setup) -> None:
     ledger.withdraw(withdrawn)
     await setup.task._serve()
     assert ledger.get("answer") == {}
+
+
+async def test_what_the_group_could_not_be_told_is_not_done(setup: Setup) -> None:
+    """And who asked for it hears so at once."""
+    ledger = setup.task.ledger
     setup.hears = False
     unheard = ledger.ask(["g"], seconds=60)
-    await setup.task._serve()
-    await setup.task._serve()
-    assert ledger.answered(unheard) is None
+    for _ in range(2):
+        await setup.task._serve()
+    answered = ledger.answered(unheard)
+    assert answered is not None
+    assert [(each["kind"], "nothing was done" in each["error"]) for each in answered] == [(k, True) for k in KINDS]
     assert ledger.get("status") == {}, "nothing was looked at"
+    setup.hears = True
+    assert ledger.ask(["g"], seconds=60), "the next one may ask"
 
 
 async def test_who_asks_in_vain_withdraws_it(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:

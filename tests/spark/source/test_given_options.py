@@ -17,6 +17,7 @@ KNOWN = (
     "startingOffsetsByTimestamp",
     "wait",
 )
+DIGITS = pytest.param("9" * 5000, id="more digits than Python reads")
 
 
 def given(**options: str) -> GivenOptions:
@@ -40,10 +41,34 @@ def test_spans_of_time(text: str, seconds: float) -> None:
     assert given(wait=text).seconds("wait") == seconds
 
 
-@pytest.mark.parametrize("text", ["", "m", "-1s", "1.5h", "3 weeks"])
+@pytest.mark.parametrize("text", ["", "m", "-1s", "1.5h", "3 weeks", DIGITS])
 def test_what_is_no_span_of_time(text: str) -> None:
     with pytest.raises(ConfigError, match=f"wait = '{text}': give a number and one of ms, s"):
         given(wait=text).seconds("wait")
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "\x1c1", "\u0664", DIGITS])
+def test_what_is_no_whole_number(text: str) -> None:
+    """What Python does not take for one either, in as many digits as it may have."""
+    with pytest.raises(ConfigError, match="give a whole number, 0 or more"):
+        given(startingTimestamp=text).whole("startingTimestamp", 0)
+    assert given(startingTimestamp=" 17 ").whole("startingTimestamp", 0) == 17
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 100_000, id="deep"),
+        pytest.param('{"a":' * 100_000, id="deeper"),
+        "{",
+        "[]",
+        '{"t":{"b":{"x":1}}}',
+    ],
+)
+def test_json_that_names_no_queues(text: str) -> None:
+    """Nor is it read, however deep it is."""
+    with pytest.raises(ConfigError, match="give earliest, latest, or JSON like"):
+        given(startingOffsets=text).bound("starting", EARLIEST)
 
 
 def test_names_are_found_in_any_case() -> None:
