@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -146,22 +147,33 @@ def _refuse_homeless(worker: Worker, removal: Removal, concerned: Sequence[Mappe
 
 
 def _plan_moves(worker: Worker, removal: Removal, concerned: Iterable[MappedQueue]) -> _Moves:
-    store, moves = worker.store, {}
+    store, moves, taken = worker.store, {}, _taken(worker)
     there = worker.context.target.topics.get(removal.queues_to, {})
     for connector, topic in sorted({(queue.connector, queue.source.topic) for queue in concerned}):
-        config = there.get(store.target_topic(connector, topic))
+        name = store.target_topic(connector, topic)
+        config = there.get(name)
         known = store.whole_queue_map(connector, topic)
-        existing, left = config.queues if config else 0, store.left(connector, topic)
+        existing, left = config.queues if config else 0, taken[connector, name]
         new = moved_to(known, removal.broker, removal.queues_to, existing=existing, left=left)
         if not new:
             continue  # another worker has moved them meanwhile
         moves[connector, topic] = new
+        left.update(new.values())
         if max(queue.queue_id for queue in new.values()) >= MAX_QUEUES:
             raise ConfigError(
                 f"topic {topic} would have over {MAX_QUEUES:,} queues on broker {removal.queues_to}",
                 hint="name another broker",
             )
     return moves
+
+
+def _taken(worker: Worker) -> dict[tuple[str, str], set[Queue]]:
+    """Target queues with copies, by connector and target topic: several source topics may have one name there."""
+    store, taken = worker.store, defaultdict[tuple[str, str], set[Queue]](set)
+    for queue in mapped_queues(worker):
+        connector, topic = queue.connector, queue.source.topic
+        taken[connector, store.target_topic(connector, topic)] |= {queue.target, *store.left(connector, topic)}
+    return taken
 
 
 def _report(worker: Worker, removal: Removal, concerned: Sequence[MappedQueue], moves: _Moves) -> dict[str, Any]:

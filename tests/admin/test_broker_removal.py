@@ -74,6 +74,21 @@ async def test_two_at_once(removing: Removing) -> None:
     assert removing.connectors.get("route").state is State.RUNNING
 
 
+async def test_two_topics_of_one_name_at_the_target(removing: Removing) -> None:
+    """Retries of POP consumers, of brokers of two versions: each queue still gets one of its own, however often."""
+    retries = {"%RETRY%G_T": "west-a", "%RETRY%G+T": "west-a", "%RETRY%G+": "west-b"}
+    for queue_id, (topic, broker) in enumerate(retries.items()):
+        removing.store.save_queue_map("route", topic, "%RETRY%G_T", {Queue("east-a", 0): Queue(broker, queue_id)})
+    await forget(removing.worker, GONE)
+    maps = removing.store.queue_maps("route")
+    assert sorted(target for topic in retries for target in maps[topic].values()) == [
+        Queue("west-b", 2),
+        Queue("west-b", 3),
+        Queue("west-b", 4),
+    ]
+    assert maps["orders"] == {Queue("east-a", n): Queue("west-b", n) for n in range(2)}
+
+
 async def test_another_worker_moves_them_meanwhile(removing: Removing, monkeypatch: pytest.MonkeyPatch) -> None:
     """While this one waits for the tasks to stop."""
 
