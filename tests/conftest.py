@@ -30,7 +30,7 @@ MARKERS = {"clusters": "brokers", "spark": "spark"}
 
 @pytest.fixture(autouse=True)
 def _log() -> None:
-    """Another test's command, run in this process, has left the log with a standard error of its own, closed by now."""
+    """Another test's command, run in this process, has left the log with its own standard error, closed by now."""
     configure()
 
 

@@ -104,7 +104,7 @@ async def test_any_worker_answers_for_the_group(
         assert "rate_messages" in await run(pair[0], "plugins", "config")
         given = {"REPLICATOR_URL": f"http://127.0.0.1:{pair[0].port}"}
         ended = await asyncio.to_thread(command, given, "connectors", "status", "none")
-        assert (ended.returncode, ended.stderr.count("\n")) == (3, 1)
+        assert (ended.returncode, ended.stderr.count("\n")) == (6, 1)
         assert "there is no connector 'none': there are: route" in ended.stderr
 
 

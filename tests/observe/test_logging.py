@@ -149,7 +149,7 @@ def test_a_flood_is_short_and_complete(lines: io.StringIO) -> None:
     for queue in range(1000):
         log.bind(queue=queue).warning("waiting", reason="broker away")
     tell_repeats(now=True)  # other tests may have left some, too
-    events = [event for event in _events(lines) if event["event"].startswith("waiting")]
+    events = [event for event in _events(lines) if str(event["event"]).startswith("waiting")]
     assert [event.get("queue") for event in events[:20]] == list(range(20))
     assert len(events) == 21
     assert (events[-1]["event"], events[-1]["times"], events[-1]["level"]) == ("waiting (more)", 980, "warning")
