@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from replicator.api.field_meanings import Described
 
 __all__ = ["Answer"]
 
 
-class Answer(BaseModel):
+class Answer(Described):
     """Has no fields but those that are described."""
 
     model_config = ConfigDict(extra="forbid")

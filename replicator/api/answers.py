@@ -38,7 +38,7 @@ Body = TypeVar("Body")
 class Envelope(Answer, Generic[Body]):
     """RocketMQ Connect's envelope; `status` is the HTTP status, too."""
 
-    status: int
+    status: Annotated[int, Field(description="the HTTP status")]
     body: Body
 
 

@@ -14,6 +14,7 @@ from replicator.api.actor import install_actor
 from replicator.api.brokers import broker_routes
 from replicator.api.connectors import connector_routes
 from replicator.api.envelope import install
+from replicator.api.field_meanings import PARAMETERS
 from replicator.api.group import group_routes
 from replicator.api.logs import log_routes
 from replicator.api.overview import overview_routes
@@ -54,7 +55,10 @@ def make_app(
 
 
 def _named(route: BaseRoute) -> BaseRoute:
-    """As generated clients call it: by its function's name."""
+    """As generated clients call it: by its function's name, with parameters that are described."""
     if isinstance(route, APIRoute):
         route.operation_id, route.summary = route.name, route.name.replace("_", " ").capitalize()
+        given = route.dependant
+        for parameter in (*given.path_params, *given.query_params, *given.header_params):
+            parameter.field_info.description = parameter.field_info.description or PARAMETERS[parameter.name]
     return route

@@ -6,19 +6,20 @@ from typing import Any, Literal
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from replicator.admin.broker_removal import Removal, forget
 from replicator.admin.brokers import known_brokers
 from replicator.api import broker_answers
 from replicator.api.envelope import answer
+from replicator.api.field_meanings import Described
 from replicator.api.responses import enveloped
 from replicator.worker.worker import Worker
 
 __all__ = ["broker_routes"]
 
 
-class RemovalRequest(BaseModel):
+class RemovalRequest(Described):
     """As in `replicator brokers forget`."""
 
     model_config = ConfigDict(extra="forbid")

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from replicator.admin import changes
 from replicator.admin.group_view import GroupView
@@ -14,6 +14,7 @@ from replicator.admin.message_lookup import by_key, by_offset
 from replicator.api import answers
 from replicator.api.checking import refuse_wrong
 from replicator.api.envelope import answer
+from replicator.api.field_meanings import Described
 from replicator.api.responses import enveloped
 from replicator.errors import ConfigError
 from replicator.routing.queue_map import Queue
@@ -25,7 +26,7 @@ __all__ = ["connector_routes"]
 Config = dict[str, Any]
 
 
-class Rates(BaseModel):
+class Rates(Described):
     """Limits of a connector over all workers, per second; 0 is no limit."""
 
     model_config = ConfigDict(extra="forbid")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from replicator.api import answers
 from replicator.api.envelope import answer
+from replicator.api.field_meanings import Described
 from replicator.api.responses import enveloped
 from replicator.observe.level import Level
 from replicator.observe.logging import get_level, get_logger, set_level
@@ -17,7 +18,7 @@ __all__ = ["log_routes"]
 log = get_logger(__name__)
 
 
-class LogLevelRequest(BaseModel):
+class LogLevelRequest(Described):
     model_config = ConfigDict(extra="forbid")
 
     level: Level

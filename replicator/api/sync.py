@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from structlog.contextvars import get_contextvars
 
 from replicator.admin.failover import FailoverOptions, failover
 from replicator.admin.readiness import readiness
 from replicator.api import sync_answers
 from replicator.api.envelope import NotDone, answer
+from replicator.api.field_meanings import Described
 from replicator.api.responses import enveloped
 from replicator.connector.route import Route
 from replicator.connector.sync.ledger import SyncLedger
@@ -29,15 +30,15 @@ _ANSWER_SECONDS: Final = 60.0
 log = get_logger(__name__)
 
 
-class ApplyRequest(BaseModel):
+class ApplyRequest(Described):
     """`force`: groups whose offsets are written even if they have consumers at the target, and even backwards."""
 
     model_config = ConfigDict(extra="forbid")
 
-    force: list[str] = []
+    force: list[str] = Field([])
 
 
-class FailoverRequest(BaseModel):
+class FailoverRequest(Described):
     """As in `replicator failover`."""
 
     model_config = ConfigDict(extra="forbid")
