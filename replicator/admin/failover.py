@@ -24,6 +24,7 @@ from replicator.connector.sync.acl import Done
 from replicator.errors import ClientError, ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.settings import RouteSettings
+from replicator.settings.name_patterns import is_name
 from replicator.state.connector_configs import Connector, State
 from replicator.worker.worker import Worker
 
@@ -70,12 +71,11 @@ class FailoverOptions:
     topics: frozenset[str] = frozenset()
 
     def concerns(self, topic: str) -> bool:
-        """Whether it is switched: with a topic go the retries of its POP consumers, whose names end with it."""
+        """Whether it is switched: with a topic go the retries of its POP consumers, where their names say so."""
         if not self.topics or topic in self.topics:
             return True
-        return topic.startswith(RETRY_PREFIX) and topic.endswith(
-            tuple(f"{by}{name}" for name in self.topics for by in "+_")
-        )
+        _, is_of_pop, of = topic.partition("+")
+        return topic.startswith(RETRY_PREFIX) and bool(is_of_pop) and of in self.topics
 
 
 async def failover(worker: Worker, connector: Connector, route: Route, how: FailoverOptions) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def check_topics(settings: object, topics: Set[str], copied: Iterable[str]) -> N
     copied = {*copied}
     if unknown := sorted(topics - copied):
         what = ", ".join(unknown)
-        if all(re.escape(topic) in settings.exclude_topics for topic in unknown):
+        if all(_excluding(topic) in settings.exclude_topics for topic in unknown):
             raise ConfigError(
                 f"the connector does not copy {what} any more: exclude_topics names it",
                 hint="a failover of these topics ended so before, and nothing is left to do",
@@ -202,10 +202,14 @@ def check_topics(settings: object, topics: Set[str], copied: Iterable[str]) -> N
 def without(settings: RouteSettings, topics: Set[str]) -> RouteSettings:
     """What a route copies when `topics` have been switched."""
     named = [topic for topic in settings.topics if topic not in topics]
-    new = [excluded for topic in sorted(topics) if (excluded := re.escape(topic)) not in settings.exclude_topics]
+    new = [excluded for topic in sorted(topics) if (excluded := _excluding(topic)) not in settings.exclude_topics]
     return settings.model_copy(
         update={"topics": named or settings.topics, "exclude_topics": [*settings.exclude_topics, *new]}
     )
+
+
+def _excluding(topic: str) -> str:
+    return topic if is_name(topic) else re.escape(topic)
 
 
 async def _publish(worker: Worker, how: FailoverOptions) -> None:

@@ -28,7 +28,7 @@ def running(worker: Worker, connectors: Collection[str], *, source_dead: bool = 
         tasks.update(other.tasks, other.releasing)
     if not source_dead:  # who has not heard yet that they have no owner may start them
         tasks.update(coordinator.assignment.owners)
-    may_start = not source_dead and coordinator.changing_hands
+    may_start = not source_dead and not coordinator.adopted
     return may_start or any(TaskId.parse(task).connector in connectors for task in tasks)
 
 

@@ -279,6 +279,7 @@ class Route:
 
     async def stop(self, tasks: Collection[str]) -> None:
         """Drains `tasks`, and keeps the states of their queues as they ended."""
+        self._limit()
         if self.sync.name in tasks:
             await self.sync.stop()
         for key in self._waiting.intersection(self._pairs.of(tasks)):
@@ -361,7 +362,16 @@ class Route:
         self._limit()
 
     def _limit(self) -> None:
-        self.limiter.set(*self._rates(self._fraction * (1 - self._by_spark)))
+        if self._source_is_given_up:  # what was pulled may be nowhere else: nothing is to be held back
+            self.limiter.set(0, 0)
+        else:
+            self.limiter.set(*self._rates(self._fraction * (1 - self._by_spark)))
+
+    @property
+    def _source_is_given_up(self) -> bool:
+        """Whether a failover has given it up since this route was made."""
+        record = self._context.store.state.get(Kind.CONNECTOR, self.name)
+        return record is not None and record.get("failed_over", 0) > self._shared.options.late_before
 
     @property
     def _by_spark(self) -> float:

@@ -139,14 +139,21 @@ class Coordinator:
 
     @property
     def changing_hands(self) -> bool:
-        """Whether a worker has not adopted our assignment yet, or still runs another worker's task.
+        """Whether a worker has not adopted our assignment yet, or still runs another worker's task."""
+        return not self.adopted or bool(self.releasing) or any(other.releasing for other in self._heard)
+
+    @property
+    def adopted(self) -> bool:
+        """Whether every worker that is heard has adopted our assignment.
 
         Who is not heard where leases are held cannot be told, and is not waited for: it keeps what it has.
         """
+        return self._is_adopted_by(self._heard)
+
+    @property
+    def _heard(self) -> list[Heartbeat]:
         unheard = self.membership.unheard
-        others = [other for name, other in self.membership.others.items() if name not in unheard]
-        adopted = self._is_adopted_by(others)
-        return not adopted or bool(self.releasing) or any(other.releasing for other in others)
+        return [other for name, other in self.membership.others.items() if name not in unheard]
 
     def settled(self, wanted: Callable[[str], bool]) -> bool:
         """Whether nothing changes hands, and all of our own tasks that are `wanted` run."""

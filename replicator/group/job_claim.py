@@ -62,11 +62,19 @@ def topics_of(info: Mapping[str, Any], topics: Iterable[str]) -> list[str]:
 
 
 def _selected(include: Sequence[str], exclude: Sequence[str], topics: Iterable[str]) -> list[str]:
-    """Those of `topics` that a process with these settings copies; with patterns that nothing runs with, none."""
+    """Those of `topics` that a process with these settings may copy; with patterns that nothing runs with, none."""
     try:
-        return list(filter(TopicSelector.of(include, exclude).selects, topics))
+        selector = TopicSelector.of(include, exclude)
     except ConfigError:
         return []
+    return [topic for topic in topics if _may_select(selector, topic)]
+
+
+def _may_select(selector: TopicSelector, topic: str) -> bool:
+    try:
+        return selector.selects(topic)
+    except ConfigError:  # it takes too long here, now: there it may have been found out
+        return True
 
 
 def copies_ours(route: RouteSettings, connectors: Connectors, source: Discovery, info: Mapping[str, Any]) -> bool:

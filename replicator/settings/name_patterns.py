@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Sequence
 from functools import lru_cache
-from math import prod
 from typing import TYPE_CHECKING, Final
 
 from replicator.errors import ConfigError
@@ -23,18 +22,19 @@ __all__ = ["NamePatterns", "is_name", "name_patterns"]
 #: A name as it is; no expression is needed to compare it.
 _NAME: Final = re.compile(r"[%a-zA-Z0-9_-]+")
 _EVERY_NAME: Final = frozenset({".*", ".+"})
-#: Expressions in a list, characters of one, and all counts in its braces multiplied: repeats of repeats are written
-#: out when it is compiled.
-_MOST: Final = 100
-_MOST_CHARACTERS: Final = 1_000
-_MOST_REPEATS: Final = 10_000
-_COUNTS: Final = re.compile(r"\{[^}]*\}")
+#: Expressions in a list, characters of one, and characters that it would have with its counted repeats written out,
+#: as it is when it is compiled.
+_MOST: Final = 1_000
+_MOST_CHARACTERS: Final = 10_000
+_MOST_WRITTEN_OUT: Final = 100_000
+#: What `_written_out` tells apart: an escaped character, a class, the ends of a group, a count.
+_PARTS: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]])*\]|[()]|\{(\d*)(,?)(\d*)\}|.", re.DOTALL)
 #: Seconds of CPU for one match, and for all matches of a list, of which this is forgotten each second.
-_ONE_MATCH: Final = 0.05
-_ALL_MATCHES: Final = 0.5
+_ONE_MATCH: Final = 0.1
+_ALL_MATCHES: Final = 1.0
 _FORGOTTEN: Final = 0.1
-#: Seconds that do not count: usual matches take microseconds.
-_USUAL: Final = 0.000_1
+#: Seconds that do not count: usual matches take microseconds, those of long alternations tenths of a millisecond.
+_USUAL: Final = 0.001
 
 
 def is_name(text: str) -> bool:
@@ -51,7 +51,7 @@ class NamePatterns:
         self._names = frozenset(filter(is_name, texts))
         expressions = [text for text in dict.fromkeys(texts) if text not in self._names | _EVERY_NAME]
         if len(expressions) > _MOST:
-            raise ValueError(f"{len(expressions)} regular expressions, and at most {_MOST} are possible")
+            raise ValueError(f"{len(expressions):,} regular expressions, and at most {_MOST:,} are possible")
         self._expressions = [_compiled(text) for text in expressions]
         self._spent = 0.0
         self._at = time.monotonic()
@@ -108,9 +108,8 @@ def _slow(expression: regex.Pattern[str], name: str) -> ConfigError:
 def _compiled(text: str) -> regex.Pattern[str]:
     if len(text) > _MOST_CHARACTERS:
         raise _invalid(text, f"it has {len(text):,} characters, and at most {_MOST_CHARACTERS:,} are possible")
-    counts = [int(digits[:9]) for each in _COUNTS.findall(text) for digits in re.findall("[0-9]+", each)]
-    if prod(max(1, count) for count in counts) > _MOST_REPEATS:
-        raise _invalid(text, f"its counts of repeats multiply to more than {_MOST_REPEATS:,}")
+    if _written_out(text) > _MOST_WRITTEN_OUT:
+        raise _invalid(text, f"its counted repeats are more than {_MOST_WRITTEN_OUT:,} characters when written out")
     import regex  # noqa: PLC0415 - it takes a while, and most lists have names only
 
     try:
@@ -124,3 +123,21 @@ def _compiled(text: str) -> regex.Pattern[str]:
 def _invalid(text: str, reason: str) -> ValueError:
     shown = text if len(text) <= 100 else f"{text[:100]}…"
     return ValueError(f"{shown!r} is an invalid regular expression ({reason})")
+
+
+def _written_out(text: str) -> int:
+    """Characters of an expression with its counted repeats written out, those of groups within groups, too."""
+    groups, last = [0], 0
+    for part in _PARTS.finditer(text):
+        if part[0] == "(":
+            groups.append(0)
+        elif part[0] == ")" and len(groups) > 1:
+            last = groups.pop() + 1
+            groups[-1] += last
+        elif part[0].startswith("{") and part[0] != "{":
+            times = max((int(digits[:9]) for digits in (part[1], part[3]) if digits), default=1)
+            groups[-1] += last * (max(times, 1) - 1)
+        else:
+            last = 1
+            groups[-1] += last
+    return sum(groups)

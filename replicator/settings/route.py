@@ -23,7 +23,7 @@ Seconds = Annotated[float, Field(le=365 * 86400, allow_inf_nan=False)]
 _MOST: Final = 2**53
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: Topics, and exclusions, that are compared with each other before a start.
-_COMPARED: Final = 100
+_COMPARED: Final = 10
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 

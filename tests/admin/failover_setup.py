@@ -98,7 +98,7 @@ class Setup:
                 running=set(),
                 membership=SimpleNamespace(others={}),
                 assignment=SimpleNamespace(owners={}),
-                changing_hands=False,
+                adopted=True,
             ),
         )
 

@@ -27,7 +27,7 @@ def worker(
         running={*mine},
         membership=SimpleNamespace(others=others(heard, releasing)),
         assignment=SimpleNamespace(owners=dict.fromkeys(assigned, "w1")),
-        changing_hands=changing,
+        adopted=not changing,
     )
     return SimpleNamespace(coordinator=coordinator, seen_at_target=others(at_target))
 

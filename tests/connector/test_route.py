@@ -14,6 +14,7 @@ from replicator.connector.route import Route
 from replicator.connector.running_pairs import RunningPairs
 from replicator.connector.topics import RouteTopics
 from replicator.errors import StartupError, Unreachable
+from replicator.routing.limiter import RateLimiter
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
@@ -164,6 +165,7 @@ async def test_a_queue_that_waits_for_what_was_released_is_stopped_at_once() -> 
         _waiting=set(),
         _backfill=SimpleNamespace(stop=lambda _: None, over=nothing),
         _context=SimpleNamespace(drain_timeout=60.0),
+        _limit=lambda: None,
         _save=saved.extend,
     )
     ready = partial(Route._ready, route)
@@ -182,3 +184,22 @@ async def test_a_queue_that_waits_for_what_was_released_is_stopped_at_once() -> 
 
 async def nothing(*_: object) -> None:
     return None
+
+
+@pytest.mark.parametrize(("failed_over", "limited"), [(0, True), (1_000, True), (1_001, False)])
+def test_what_was_pulled_of_a_source_that_is_given_up_is_not_held_back(failed_over: int, *, limited: bool) -> None:
+    """It may be nowhere else; the route that is made when the source is back has its limits again."""
+    state = SimpleNamespace(get=lambda *_: {"failed_over": failed_over})
+    route: Any = SimpleNamespace(
+        name="route",
+        limiter=RateLimiter(),
+        settings=RouteSettings(rate_messages=100),
+        _fraction=0.5,
+        _by_spark=0.0,
+        _context=SimpleNamespace(store=SimpleNamespace(state=state)),
+        _shared=SimpleNamespace(options=SimpleNamespace(late_before=1_000)),
+    )
+    route._source_is_given_up = Route._source_is_given_up.fget(route)  # type: ignore[attr-defined]
+    route._rates = partial(Route._rates, route)
+    Route._limit(route)
+    assert route.limiter.messages == (50 if limited else 0)

@@ -17,7 +17,7 @@ from replicator.connector.sync.acl import KIND, AclSync, Done, Step
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.connector.sync.report import SyncReport
 from replicator.connector.topics import RouteTopics
-from replicator.errors import ClientError, ProtocolError, StartupError
+from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError
 from replicator.metadata.action import Action, Unasked
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import Planned
@@ -311,7 +311,7 @@ class SyncTask:
             for kind in (kind for kind in self._kinds if kind != "topics" and not (dry_run and kind == KIND)):
                 try:
                     done += await self._last(kind, apply, concerns, learns=not dry_run)
-                except (ClientError, ProtocolError, StartupError) as error:
+                except ReplicatorError as error:
                     failed.append(str(Unasked(kind, "", str(error))))
                     continue
                 failed += map(str, self._unasked(kind))
