@@ -32,6 +32,10 @@ _TABLE = """
 _TAIL = """
 ## How to write them
 
+Topics, groups and accounts are given by their names or by regular expressions that match whole names; each list may have up to 1,000 of these
+and any number of names. They are written as for Python's `re`, and matched with a limit of time: one that takes a tenth of a second for a name,
+such as `(a|aa)+b`, is refused.
+
 `source` and `target` may also be given as the name servers alone: `source = "10.0.0.1:9876"`. Secret keys and tokens have no flag,
 since flags can be seen in the list of processes; a `secret_key_file` or `rest.token_file` must not be readable by others.
 
