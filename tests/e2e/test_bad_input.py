@@ -82,7 +82,7 @@ def _cases() -> list[tuple[str, Callable[[Cluster, Cluster], list[str]], int, li
         ("rename", route("--rename", "copy"), 78, ["rename", "'copy'", "{topic}"]),
         ("bad name", route("--rename", "a.{topic}"), 78, ["rename", "a.{topic}", "letters"]),
         ("time", route("--start-from", "yesterday"), 78, ["start_from", "'yesterday'", "ISO 8601"]),
-        ("policy", route("--on-error", "ignore"), 78, ["on_error", "'ignore'", "'dead-letter'"]),
+        ("policy", route("--on-error", "ignore"), 78, ["on_error", "'ignore'", "dead-letter"]),
         ("number", route("--rate-messages", "many"), 78, ["rate_messages", "'many'"]),
         ("port", route("--rest-port", "99999"), 78, ["rest.port", "99999"]),
         ("no file", route("--config", "none.toml"), 78, ["config", "none.toml"]),
