@@ -80,7 +80,7 @@ def command(spark: Any, logs_aside: None, monkeypatch: pytest.MonkeyPatch) -> An
         yield spark
 
     for module in ("backfill", "verify", "export", "restore"):
-        place = f"replicator.operate.{module}"
+        place = f"replicator.operate.jobs.{module}"
         monkeypatch.setattr(f"{place}.session", ours)
         monkeypatch.setattr(f"{place}.configure", lambda level: None)  # the runner closes what it would log to
 
