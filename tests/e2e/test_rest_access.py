@@ -41,7 +41,7 @@ async def test_a_token_guards_all_but_metrics_and_health(
             assert worker.ask("DELETE", "/connectors/route", token=given)[0] == 401
         assert worker.ask("GET", "/getClusterInfo", token=token)[0] == 200
         url = {"REPLICATOR_URL": f"http://127.0.0.1:{worker.port}"}
-        for settings, code in ((url, 3), (url | environment, 0)):
+        for settings, code in ((url, 6), (url | environment, 0)):
             ended = await asyncio.to_thread(command, settings, "cluster")
             assert ended.returncode == code, ended.stderr
         await until(lambda: worker.ask("GET", "/connectors/route/status", token=token)[0] == 200)
@@ -73,7 +73,7 @@ async def test_each_role_may_do_its_own(
         read = {"REPLICATOR_URL": f"http://127.0.0.1:{worker.port}", "REPLICATOR_REST__READ_TOKEN": "the-reader"}
         assert (await asyncio.to_thread(command, read, "cluster")).returncode == 0
         refused = await asyncio.to_thread(command, read, "connectors", "pause", "route")
-        assert (refused.returncode, "this needs a token for operate or admin" in refused.stderr) == (3, True)
+        assert (refused.returncode, "this needs a token for operate or admin" in refused.stderr) == (6, True)
     async with Worker(source, target, tmp_path / "open", "--topics", topic) as worker:
         ours, post = f"Host: localhost:{worker.port}", "POST /connectors/route/restart"
         assert asks(worker.port, "GET /status", ours) == 200

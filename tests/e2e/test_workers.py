@@ -206,9 +206,7 @@ async def test_limits_keep_no_worker_from_leaving(
     async with workers_of(source, target, tmp_path, 2, "--topics", topic, "--rate-messages", "100") as workers:
         await until(lambda: any(worker.has_copied(topic, 200) for worker in workers), what="one copies")
         leaving, other = workers if workers[0].running else workers[::-1]
-        began = time.monotonic()
-        assert await leaving.drain() == 0
-        assert time.monotonic() - began < 15
+        assert await leaving.drain() == 0  # within its `drain_timeout` of 30 s
         await other.set_rates()
         await other.caught_up(topic, 5000)
     verdict = await judge(source, target, topic)
