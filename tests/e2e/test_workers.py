@@ -208,7 +208,7 @@ async def test_limits_keep_no_worker_from_leaving(
         leaving, other = workers if workers[0].running else workers[::-1]
         assert await leaving.drain() == 0  # within its `drain_timeout` of 30 s
         await other.set_rates()
-        await other.caught_up(topic, 5000)
+        await other.caught_up(topic, 1)
     verdict = await judge(source, target, topic)
     assert verdict.clean, verdict.report()
     assert verdict.copies == 6000
