@@ -279,7 +279,8 @@ class Route:
 
     async def stop(self, tasks: Collection[str]) -> None:
         """Drains `tasks`, and keeps the states of their queues as they ended."""
-        self._limit()
+        if self._source_is_given_up:
+            self._limit()
         if self.sync.name in tasks:
             await self.sync.stop()
         for key in self._waiting.intersection(self._pairs.of(tasks)):

@@ -49,7 +49,8 @@ class NamePatterns:
         self.texts = tuple(texts)
         self._every = not _EVERY_NAME.isdisjoint(texts)
         self._names = frozenset(filter(is_name, texts))
-        expressions = [text for text in dict.fromkeys(texts) if text not in self._names | _EVERY_NAME]
+        others = self._names | _EVERY_NAME
+        expressions = [text for text in dict.fromkeys(texts) if text not in others]
         if len(expressions) > _MOST:
             raise ValueError(f"{len(expressions):,} regular expressions, and at most {_MOST:,} are possible")
         self._expressions = [_compiled(text) for text in expressions]

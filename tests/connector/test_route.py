@@ -165,7 +165,7 @@ async def test_a_queue_that_waits_for_what_was_released_is_stopped_at_once() -> 
         _waiting=set(),
         _backfill=SimpleNamespace(stop=lambda _: None, over=nothing),
         _context=SimpleNamespace(drain_timeout=60.0),
-        _limit=lambda: None,
+        _source_is_given_up=False,
         _save=saved.extend,
     )
     ready = partial(Route._ready, route)
