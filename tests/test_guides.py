@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from replicator.cli import app
 from replicator.errors import ConfigError
+from tests.support.guide import commands_of
 from tools import site
 
 ROOT = Path(__file__).parent.parent
@@ -82,8 +83,7 @@ BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 def code(text: str) -> Iterator[str]:
     """Lines of blocks, without comments, and what stands between backticks; a line break there is a blank."""
-    for block in BLOCK.findall(text):
-        yield from (re.sub(r"(^|\s)#.*", "", line).strip() for line in block.splitlines()[1:-1])
+    yield from commands_of(text)
     yield from (span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", BLOCK.sub("", text)))
 
 
@@ -210,10 +210,7 @@ def test_a_translation_says_to_type_the_same(page: str) -> None:
     ours = (DOCS / page).read_text(encoding="utf-8")
     theirs = (DOCS / "zh" / TRANSLATED[page]).read_text(encoding="utf-8")
 
-    def typed(text: str) -> list[str]:
-        return [line for block in BLOCK.findall(text) for line in code(block) if line]
-
-    assert typed(theirs) == typed(ours)
+    assert commands_of(theirs) == commands_of(ours)
     assert set(re.findall(r"\bReplicator[A-Z]\w+", theirs)) == set(re.findall(r"\bReplicator[A-Z]\w+", ours))
 
 
@@ -224,7 +221,7 @@ def test_every_alert_is_explained_in_chinese() -> None:
 
 def worker_lines(text: str) -> list[str]:
     """What starts a worker with flags, or checks its settings, in the blocks of a guide."""
-    lines = (line.partition("replicator ")[2] for block in BLOCK.findall(text) for line in code(block))
+    lines = (line.partition("replicator ")[2] for line in commands_of(text))
     return [
         line.removeprefix("config check ")
         for line in lines

@@ -16,7 +16,7 @@ from tests.client.peer import unused_port
 from tests.support.clusters import ClusterPool
 from tests.support.guide import Guide
 from tests.support.terminal import Terminal
-from tests.support.traffic import create_topic, produce, raw_topic, topics_of
+from tests.support.traffic import create_topic, produce, read_topic, topics_of
 from tests.support.worker import until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]
@@ -32,9 +32,7 @@ FIRST = "replicator --source EAST:9876 --target WEST:9876 --source-id east --tar
 
 async def keys(cluster: Cluster) -> list[str]:
     """Of all messages of the topic there."""
-    queues = (await raw_topic(cluster, "orders")).values()
-    texts = (message.properties.decode() for queue in queues for message in queue)
-    return sorted(found[1] for text in texts if (found := re.search("KEYS\x01([^\x02]*)", text)))
+    return sorted(message.keys for message in await read_topic(cluster, "orders"))
 
 
 async def has_all_of(target: Cluster, source: Cluster) -> None:

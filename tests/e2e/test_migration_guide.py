@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from tests.support.guide import Guide, commands_of
 from tests.support.javatool import Credentials, java_consume
 from tests.support.offsets import offsets_of
 from tests.support.terminal import Terminal
-from tests.support.traffic import create_topic, produce, raw_topic, topics_of
+from tests.support.traffic import create_topic, produce, read_topic, topics_of
 from tests.support.worker import until
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -34,9 +33,7 @@ PASSWORD = "the-same-password"
 
 async def keys(cluster: Cluster, name: str) -> list[str]:
     """Of all messages of a topic there."""
-    queues = (await raw_topic(cluster, name)).values()
-    texts = (message.properties.decode() for queue in queues for message in queue)
-    return sorted(found[1] for text in texts if (found := re.search("KEYS\x01([^\x02]*)", text)))
+    return sorted(message.keys for message in await read_topic(cluster, name))
 
 
 async def has_each_once(cluster: Cluster, name: str, count: int) -> None:

@@ -9,8 +9,8 @@ __all__ = ["Guide", "commands_of"]
 
 
 def commands_of(text: str) -> list[str]:
-    """The lines of all blocks without a language, without comments, in their order."""
-    blocks = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    """The lines of all blocks, without comments, in their order."""
+    blocks = re.findall(r"^```.*?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     lines = [re.sub(r"(^|\s)#.*", "", line).strip() for block in blocks for line in block.splitlines()]
     return [line for line in lines if line]
 
