@@ -141,6 +141,7 @@ def _queues_are_few(_: values.Task | None, value: dict[str, Any]) -> None:
             raise Misfit(f"no topic of {MAX_QUEUES:,} queues on a broker has a queue {name}")
 
 
+#: What types cannot say, of kinds whose rows say all of them.
 _CHECKS: Final[Mapping[Kind, Callable[[Any, Any], None]]] = {
     Kind.TASK: _queues_are_few,
     Kind.POSITION: _position_has_a_start,
@@ -214,8 +215,6 @@ _ROWS: Final = msgspec.json.Decoder(
 )
 _RECORDS: Final = msgspec.json.Decoder(list[Record])
 _ODD: Final = msgspec.json.Decoder(_Odd)
-#: Kinds whose rows say all of them, with a check of what types cannot say.
-_CHECKED: Final[Mapping[Kind, Callable[[Any, Any], None]]] = _CHECKS
 
 
 def fit_all(raw: bytes, *, now: float) -> tuple[list[Record], list[Skipped]]:
@@ -235,7 +234,7 @@ def fit_all(raw: bytes, *, now: float) -> tuple[list[Record], list[Skipped]]:
         return records, skipped
     limit = counter_limit(now)
     for record in found:
-        check = _CHECKED.get(record.kind)
+        check = _CHECKS.get(record.kind)
         try:
             if check is None or record.version.counter > limit or _is_a_plugins(record):
                 fit(record.kind, record.key, record.version, record.value, now=now)

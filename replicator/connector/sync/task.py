@@ -30,7 +30,7 @@ from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase
 from replicator.routing.task_id import METADATA, TaskId
 from replicator.settings import RouteSettings
-from replicator.state.queue_records import is_about
+from replicator.state.queue_records import is_about, offset_of
 
 __all__ = ["SyncTask"]
 
@@ -110,7 +110,7 @@ class SyncTask:
             return None
         key = str(TaskId(self._topics.name, topic, source))
         position, offset = store.progress(self._topics.name, key)
-        if position is None or not isinstance(position["position"], int) or offset is None:
+        if position is None or (at := offset_of(position)) is None or offset is None:
             return None  # its copy has not started
         if not is_about(offset, target):
             return None  # nor has it at its new target
@@ -122,7 +122,7 @@ class SyncTask:
             source,
             target,
             store.target_topic(self._topics.name, topic),
-            position=position["position"],
+            position=at,
             start=position["start"] or 0,
             offsets=known[1],
             floor=offset["target_floor"],
