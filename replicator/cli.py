@@ -175,7 +175,7 @@ class _StandardOutput(io.FileIO):
                 self._reason = f"cannot be written ({error.strerror})"
         if not self._lost:
             self._lost = True
-            _tell(f"standard output {self._reason}, so what the command prints is lost")
+            _print_error(f"standard output {self._reason}, so what the command prints is lost")
         return len(data)
 
 
@@ -204,16 +204,16 @@ def main() -> None:
         if type(error).__name__ == _HELP:
             print(error.format_message(), file=sys.stderr)
         elif error.format_message():  # typer before 0.26 has shown the help already
-            _tell(_of_misuse(error))
+            _print_error(_of_misuse(error))
         sys.exit(error.exit_code)
     except ModuleNotFoundError as error:
         if (extra := extra_of(error)) is None:
             raise
-        _tell(f"{error.name} is not installed: pip install 'rocketmq-replicator[{extra}]'")
+        _print_error(f"{error.name} is not installed: pip install 'rocketmq-replicator[{extra}]'")
         sys.exit(ExitCode.UNUSABLE)
     except ReplicatorError as error:
         for line in _lines(error):
-            _tell(line)
+            _print_error(line)
         sys.exit(error.exit_code)
 
 
@@ -227,7 +227,7 @@ def _of_misuse(error: Any) -> str:
     return f"{name}{shown(problem['input'])}: {way_out(problem)}"
 
 
-def _tell(line: str) -> None:
+def _print_error(line: str) -> None:
     """Where the disk that takes it is full, the exit code still says what is wrong: supervisors go by it."""
     try:
         print(f"replicator: {one_line(without_user_info(line))}", file=sys.stderr)

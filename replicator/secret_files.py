@@ -13,9 +13,9 @@ from replicator.observe.logging import get_logger
 
 __all__ = ["SecretFiles"]
 
-#: Seconds between two looks. A change is used at the look after the one that sees it: a certificate and its key are
-#: two files, and whoever renews them writes one after the other.
-_LOOK: Final = 2.0
+#: Seconds between two checks. A change is used at the check after the one that sees it: a certificate and its key
+#: are two files, and whoever renews them writes one after the other.
+_POLL_INTERVAL: Final = 2.0
 
 log = get_logger(__name__)
 
@@ -58,10 +58,10 @@ class SecretFiles:
     async def run(self) -> None:
         """Looks until it is cancelled."""
         while True:
-            await asyncio.sleep(_LOOK)
-            await asyncio.to_thread(self.look)
+            await asyncio.sleep(_POLL_INTERVAL)
+            await asyncio.to_thread(self.check)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Looks once."""
         for name, watched in list(self._watched.items()):
             now = watched.now()

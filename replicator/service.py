@@ -81,7 +81,7 @@ async def _serve(settings: Settings) -> int:
     files = _watched(settings, security, tokens)
     signals = StopSignals()
     store = _store(settings)
-    looking = asyncio.create_task(files.run(), name="secret files")
+    watching = asyncio.create_task(files.run(), name="secret files")
     starting = asyncio.create_task(_say_alive(), name="alive")
     try:
         sock = _socket(settings)
@@ -111,7 +111,7 @@ async def _serve(settings: Settings) -> int:
         log.warning("stopped before everything was drained; the rest is copied at the next start")
         return 128 + signals.second
     finally:
-        looking.cancel()
+        watching.cancel()
         starting.cancel()
         store.close()
 
@@ -198,8 +198,8 @@ def _store(settings: Settings) -> Store:
             continue
         if is_of_group(settings, store.identity()):
             return store
-        told = {"path": str(store.directory), **store.identity()}
-        log.warning("store belongs to another worker group; not used", **told)
+        found = {"path": str(store.directory), **store.identity()}
+        log.warning("store belongs to another worker group; not used", **found)
         store.close()
     return Store(settings.store_path)
 

@@ -19,30 +19,30 @@ log = get_logger(__name__)
 
 def ready(status: str) -> None:
     """It serves; `status` is what `systemctl status` shows."""
-    _tell("READY=1", f"STATUS={status}")
+    _notify("READY=1", f"STATUS={status}")
 
 
 def waiting(status: str, seconds: float) -> None:
     """It has not started yet, and needs so many seconds more at least."""
-    _tell(f"STATUS={status}", f"EXTEND_TIMEOUT_USEC={round(seconds * 1_000_000)}")
+    _notify(f"STATUS={status}", f"EXTEND_TIMEOUT_USEC={round(seconds * 1_000_000)}")
 
 
 def stopping() -> None:
     """It drains, and ends."""
-    _tell("STOPPING=1", "STATUS=draining")
+    _notify("STOPPING=1", "STATUS=draining")
 
 
 def alive() -> None:
     """Must be sent more often than every WatchdogSec, or systemd restarts the service."""
-    _tell("WATCHDOG=1", seconds=0.0)  # where it has not heard the last ones, another says nothing new
+    _notify("WATCHDOG=1", seconds=0.0)  # where it has not heard the last ones, another says nothing new
 
 
 def relay(words: Iterable[str]) -> None:
     """What a process of ours says of its start."""
-    _tell(*(word for word in words if word.startswith(("STATUS=", "EXTEND_TIMEOUT_USEC="))))
+    _notify(*(word for word in words if word.startswith(("STATUS=", "EXTEND_TIMEOUT_USEC="))))
 
 
-def _tell(*words: str, seconds: float = _PATIENCE) -> None:
+def _notify(*words: str, seconds: float = _PATIENCE) -> None:
     """Sends it; who does not take it within so many seconds does not hear it, since all else waits meanwhile."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address or not words:

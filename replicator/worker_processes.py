@@ -84,7 +84,7 @@ class WorkerProcesses:
         self._pause = pause
         self._patience = patience
         self._drain = drain
-        self._told = False
+        self._logged = False
 
     async def run(self) -> int:
         """The exit code of the process that could not start, or the highest of all.
@@ -154,8 +154,8 @@ class WorkerProcesses:
                     log.error("worker process unresponsive", process=each.number, seconds=round(silent))
                     each.kill()
             systemd.alive()
-            if not self._told and all(each.was_ready for each in self._processes):
-                self._told = True
+            if not self._logged and all(each.was_ready for each in self._processes):
+                self._logged = True
                 systemd.ready(f"{len(self._processes)} worker processes")
 
 

@@ -19,14 +19,14 @@ def test_a_change_is_used_once_it_rests(tmp_path: Path) -> None:
     used: list[tuple[str, str]] = []
     files = SecretFiles()
     files.watch("source", (cert, None, key), lambda: used.append((cert.read_text(), key.read_text())))
-    files.look()
+    files.check()
     cert.write_text("new one")
-    files.look()
+    files.check()
     key.write_text("new one")
-    files.look()
+    files.check()
     assert used == []
-    files.look()
-    files.look()
+    files.check()
+    files.check()
     assert used == [("new one", "new one")]
 
 
@@ -38,12 +38,12 @@ def test_one_that_comes_and_goes(tmp_path: Path) -> None:
     files = SecretFiles()
     files.watch("target", (secret,), lambda: used.append(secret.exists()))
     secret.unlink()
-    files.look()
+    files.check()
     other = tmp_path / "other"
     other.write_text("two")
     other.replace(secret)
-    files.look()
-    files.look()
+    files.check()
+    files.check()
     assert used == [True]
 
 
@@ -62,12 +62,12 @@ def test_what_was_refused_for_its_mode_is_used_once_others_cannot_read_it(tmp_pa
     files.watch("source", (secret,), renew)
     secret.write_text("two")
     secret.chmod(0o644)
-    files.look()
-    files.look()
+    files.check()
+    files.check()
     assert used == []
     secret.chmod(0o600)
-    files.look()
-    files.look()
+    files.check()
+    files.check()
     assert used == ["two"]
 
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_used_is_told_once(tmp_path: Path) -> None:
     secret.write_text("")
     with capture_logs() as logs:
         for _ in range(4):
-            files.look()
+            files.check()
     (told,) = logs
     assert (told["log_level"], told["of"]) == ("error", "source")
     assert "secret_key_file = 'secret' is empty" in told["reason"]
@@ -92,5 +92,5 @@ def test_what_cannot_be_used_is_told_once(tmp_path: Path) -> None:
 def test_nothing_is_watched_where_nothing_is_named() -> None:
     files = SecretFiles()
     files.watch("source", (None, None), lambda: pytest.fail("nobody asked for it"))
-    files.look()
-    files.look()
+    files.check()
+    files.check()

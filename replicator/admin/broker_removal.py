@@ -86,8 +86,8 @@ async def forget(worker: Worker, removal: Removal) -> dict[str, Any]:
                 await _decide(worker, removal)
         finally:
             await _resume(worker, removal)
-    told = {name: report[name] for name in ("side", "broker", "queues_to", "lost", "copies")}
-    log.warning("broker is given up", queues=len(concerned), **told)
+    logged = {name: report[name] for name in ("side", "broker", "queues_to", "lost", "copies")}
+    log.warning("broker is given up", queues=len(concerned), **logged)
     return report
 
 

@@ -31,7 +31,7 @@ from replicator.worker.worker import Worker
 __all__ = ["FailoverOptions", "check_topics", "failover", "without"]
 
 #: Seconds between two checks of what is still missing.
-_LOOK: Final = 0.5
+_POLL_INTERVAL: Final = 0.5
 #: Seconds for which a source that was given up is queried.
 _DEAD_SECONDS: Final = 15.0
 
@@ -107,8 +107,8 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         await worker.changed()  # that the next one may begin
     except ClientError as error:
         log.warning("end of failover not yet published to the group", connector=route.name, reason=str(error))
-    told = ("connector", "topics", "drained", "problems")
-    log.warning("failed over to the target", **{name: report[name] for name in told})
+    logged = ("connector", "topics", "drained", "problems")
+    log.warning("failed over to the target", **{name: report[name] for name in logged})
     return report
 
 
@@ -229,7 +229,7 @@ async def _report(
     """Hands over if the route `has_stopped`; with None it reports what that would do."""
     name, dead = connector.name, how.source_dead
     missing = await _missing(worker, route, how, patience=_DEAD_SECONDS if dead else inf)
-    lost = await target_losses(route.sync.copy(how.concerns), worker.context)
+    lost = await target_losses(route.sync.copied.snapshot(how.concerns), worker.context)
     done: Sequence[Done] = ()
     failed = [_NOT_STOPPED] if has_stopped is False else []
     if dead and not worker.sees_others:
@@ -307,16 +307,16 @@ async def _drain(worker: Worker, connector: Connector, route: Route, how: Failov
     await worker.refresher.refresh()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + how.drain_seconds
-    empty, told = 0, -1  # a broker reports the end of a queue late: check twice
+    empty, logged = 0, -1  # a broker reports the end of a queue late: check twice
     while True:
         missing = await _missing(worker, _current(worker, route), how)
         empty = 0 if missing else empty + 1
         messages = sum(each["messages"] for each in missing)
-        if messages != told:
-            told = messages
+        if messages != logged:
+            logged = messages
             log.info(
                 "failover waits for messages", connector=connector.name, messages=messages, topics=len(missing)
             )
         if empty == 2 or loop.time() > deadline:
             return
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_INTERVAL)

@@ -20,8 +20,8 @@ from replicator.worker.worker import Worker
 
 __all__ = ["NotNow", "decided_by_hand", "note", "refuse_failover", "refuse_replaced", "taking_turn"]
 
-#: Seconds between two looks at whether another worker is still at it.
-_LOOK: Final = 0.2
+#: Seconds between two checks of whether another worker is still at it.
+_POLL_INTERVAL: Final = 0.2
 #: Session timeouts in which a worker that has died is seen to be gone.
 _SESSIONS: Final = 2.0
 
@@ -97,7 +97,7 @@ def decided_by_hand(ledger: SyncLedger) -> None:
 async def _others_end(worker: Worker, route: Route, *, source_dead: bool) -> None:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _SESSIONS * worker.settings.session_timeout
-    told = False
+    logged = False
     while _other_is_at_it(worker, route.sync.ledger.get("failover"), source_dead=source_dead):
         by = route.sync.ledger.get("failover")["by"]
         if loop.time() > deadline:
@@ -105,14 +105,14 @@ async def _others_end(worker: Worker, route: Route, *, source_dead: bool) -> Non
                 f"worker {by} carries out a failover of connector {route.name}",
                 hint="wait for its end, or end that worker",
             )
-        if not told:
+        if not logged:
             log.info(
                 "waiting for another worker's failover to end, or for that worker to be declared dead",
                 connector=route.name,
                 by=by,
             )
-            told = True
-        await asyncio.sleep(_LOOK)
+            logged = True
+        await asyncio.sleep(_POLL_INTERVAL)
 
 
 def _other_is_at_it(worker: Worker, known: Mapping[str, Any], *, source_dead: bool) -> bool:

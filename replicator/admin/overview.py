@@ -97,8 +97,8 @@ class Overview:
         return await readiness(self._route(name), self._worker.context)
 
     async def _plan(self, name: str) -> list[dict[str, Any]]:
-        look = await self._route(name).sync.look()
-        return [step.shown() for step in (*look.steps, *look.unasked)]
+        plan = await self._route(name).sync.plan()
+        return [step.shown() for step in (*plan.steps, *plan.unasked)]
 
     async def _connector(self, connector: Connector, group: Safety) -> dict[str, Any]:
         topics = self._view.topics(connector)

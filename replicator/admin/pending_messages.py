@@ -74,7 +74,7 @@ async def pending_messages(
         retries: whether a retry topic is one of a synced group; what it holds is counted if it is not copied.
     """
     counting = _Counting(cluster, copies, retries, asyncio.get_running_loop().time() + _COUNTING)
-    await bounded(counting.look, sorted(brokers), at_once=_AT_ONCE)
+    await bounded(counting.count_at, sorted(brokers), at_once=_AT_ONCE)
     counting.found.problems.sort()
     return counting.found
 
@@ -91,7 +91,7 @@ class _Counting:
         self._offsets: dict[str, OffsetTable] = {}
         self._unresponsive = UnresponsiveBrokers({})
 
-    async def look(self, broker: str) -> None:
+    async def count_at(self, broker: str) -> None:
         for what, count in (
             ("delayed messages", self._delayed),
             ("timer messages", self._timed),

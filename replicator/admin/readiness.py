@@ -35,18 +35,18 @@ async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
     """
     route.keep(ended=False)
     topics = await topic_lags(route, context)
-    look = await route.sync.look()
-    groups = await group_standings(look.places)
+    plan = await route.sync.plan()
+    groups = await group_standings(plan.places)
     verified = await verified_topics(route, context)
     pending = await pending_of(route, context, topics)
-    differences = [action.shown() for action in look.steps if action.kind != "offsets"]
+    differences = [action.shown() for action in plan.steps if action.kind != "offsets"]
     reasons = [
         *reasons_of_topics(topics),
-        *await target_losses(route.sync.copy(), context),
+        *await target_losses(route.sync.copied.snapshot(), context),
         *differing(verified),
         *reasons_of_groups(groups),
         *_of_differences(differences),
-        *map(str, look.unasked),
+        *map(str, plan.unasked),
     ]
     return {
         "ready": not reasons,

@@ -12,7 +12,7 @@ from replicator.worker.worker import Worker
 __all__ = ["running", "stopped"]
 
 #: Seconds between two looks whether tasks have stopped, and that they may take.
-_LOOK: Final = 0.1
+_POLL_INTERVAL: Final = 0.1
 _SECONDS: Final = 60.0
 
 
@@ -39,5 +39,5 @@ async def stopped(worker: Worker, connectors: Collection[str], *, source_dead: b
     while loop.time() < deadline:
         if not running(worker, connectors, source_dead=source_dead):
             return True
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_INTERVAL)
     return False

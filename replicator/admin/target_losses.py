@@ -37,7 +37,7 @@ async def target_losses(copy: ReplicationSnapshot, context: ConnectorContext) ->
     async def one(each: tuple[MessageQueue, CopiedQueue]) -> str:
         queue, copied = each
         try:
-            return await unresponsive.ask(copied.target.broker, partial(_look, queue, copied, context))
+            return await unresponsive.ask(copied.target.broker, partial(_find_loss, queue, copied, context))
         except ReplicatorError as error:
             return (
                 f"{TARGET_LOSS}{queue}: whether the target still has what was copied is not known: {error.message}"
@@ -46,7 +46,7 @@ async def target_losses(copy: ReplicationSnapshot, context: ConnectorContext) ->
     return [problem for problem in await bounded(one, queues, at_once=_AT_ONCE) if problem]
 
 
-async def _look(queue: MessageQueue, copied: CopiedQueue, context: ConnectorContext) -> str:
+async def _find_loss(queue: MessageQueue, copied: CopiedQueue, context: ConnectorContext) -> str:
     if await _has_last(queue, copied, context):
         return ""
     # A message becomes visible in its queue some time after the broker has acknowledged it.

@@ -93,7 +93,7 @@ class _Source:
         options_of: Callable[[str], RouteOptions],
         patience: float,
     ) -> None:
-        self._copy = route.sync.copy()
+        self._copy = route.sync.copied.snapshot()
         self._begins_late = partial(context.store.begins_late, route.name)
         self._context = context
         self._options_of = options_of

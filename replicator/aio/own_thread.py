@@ -21,7 +21,7 @@ async def in_own_thread(work: Callable[[], T]) -> T:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
-    def tell(result: T | None, error: BaseException | None) -> None:
+    def resolve(result: T | None, error: BaseException | None) -> None:
         if future.done():
             return
         if error is not None:
@@ -36,7 +36,7 @@ async def in_own_thread(work: Callable[[], T]) -> T:
         except BaseException as raised:  # noqa: BLE001 - it is raised where it is waited for
             error = raised
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, result, error)
+            loop.call_soon_threadsafe(resolve, result, error)
 
     threading.Thread(target=run, name=getattr(work, "__name__", "work"), daemon=True).start()
     return await future

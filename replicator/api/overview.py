@@ -19,9 +19,9 @@ from replicator.observe.recent_events import RecentEvents, recent_events
 
 __all__ = ["EventShown", "OverviewShown", "overview_routes", "stream"]
 
-#: Seconds between two looks for new events, and after which a line is sent that says nothing: a connection that
+#: Seconds between two checks for new events, and after which a line is sent that says nothing: a connection that
 #: is silent for long is ended on its way.
-_LOOK: Final = 0.5
+_POLL_INTERVAL: Final = 0.5
 _SILENCE: Final = 15.0
 #: Feeds that are open at a time; a browser has one per page.
 _FEEDS: Final = 32
@@ -145,7 +145,7 @@ def _number(last_event_id: str, otherwise: int) -> int:
 
 
 async def stream(
-    events: RecentEvents, after: int, *, closing: Callable[[], bool], look: float = _LOOK
+    events: RecentEvents, after: int, *, closing: Callable[[], bool], interval: float = _POLL_INTERVAL
 ) -> AsyncIterator[bytes]:
     """Events with a higher number than `after`, and those that come, until `closing`."""
     loop = asyncio.get_running_loop()
@@ -160,4 +160,4 @@ async def stream(
         if loop.time() - silent_since >= _SILENCE:
             silent_since = loop.time()
             yield b":\n\n"
-        await asyncio.sleep(0.0 if ended else look)
+        await asyncio.sleep(0.0 if ended else interval)

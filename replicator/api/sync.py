@@ -68,8 +68,8 @@ def sync_routes(worker: Worker) -> APIRouter:
         The action `unknown` stands for what could not be read.
         """
         _, route = found(name)
-        look = await route.sync.look()
-        return answer([step.shown() for step in (*look.steps, *look.unasked)])
+        plan = await route.sync.plan()
+        return answer([step.shown() for step in (*plan.steps, *plan.unasked)])
 
     @routes.get("/connectors/{name}/sync", **enveloped(sync_answers.SyncStatus, 404))
     async def get_sync_status(name: str) -> JSONResponse:

@@ -160,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
             await self._until_writable(code, timeout)
         future: asyncio.Future[Frame] = self._loop.create_future()
 
-        def settle(answer: Answer) -> None:
+        def resolve(answer: Answer) -> None:
             if future.done():
                 return
             if isinstance(answer, ClientError):
@@ -168,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 future.set_result(answer)
 
-        self.request(code, fields, settle, body=body, timeout=timeout)
+        self.request(code, fields, resolve, body=body, timeout=timeout)
         end = 0 if self._queue is None else self._queue.given
         try:
             return await future
@@ -179,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
     def _given_up(self, code: int, end: int) -> None:
         """Nobody waits for a request any more; a send that the peer does not have yet must not arrive later."""
         if code in _SENDS and self._queue is not None and not self.closed:
-            self._queue.look()
+            self._queue.measure()
             if not self._queue.has_taken(end):
                 self._broken("a send was cancelled before it was fully written")
 
@@ -191,13 +191,13 @@ class Connection(asyncio.BufferedProtocol):
         """
         queue, might_go_on = self._queue, self._may_go_on is not None and self._may_go_on()
         assert queue is not None  # noqa: S101 - nothing is full before it is connected
-        queue.look()
+        queue.measure()
         taken = queue.taken
         try:
             async with asyncio.timeout(timeout):
                 await self._writable.wait()
         except TimeoutError:
-            queue.look()
+            queue.measure()
             if queue.taken == taken:
                 # Who waits here has made no request yet, and late answers to earlier ones make the peer look alive:
                 # nothing else would end the connection to a machine that is gone.
@@ -211,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
         """Whether the peer is still taking what was sent: answers that are late were perhaps not asked for yet."""
         if self.closed or self._queue is None:
             return False
-        self._queue.look()
+        self._queue.measure()
         return self._queue.is_moving
 
     def close(self) -> None:
@@ -313,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
         self._sweeper = None
         now = self._loop.time()
         if self._queue is not None:
-            self._queue.look()
+            self._queue.measure()
         if overdue := [opaque for opaque, entry in self._waiting.items() if entry.deadline <= now]:
             self._give_up(overdue)
         if self._waiting and not self.closed:

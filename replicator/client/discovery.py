@@ -63,7 +63,7 @@ class Discovery:
             if broker.master is not None or not self._masters_only
         ]
         masters: set[str] = set()
-        await asyncio.gather(*(self._look(name, masters) for name in names))
+        await asyncio.gather(*(self._read_broker(name, masters) for name in names))
         self.masters = masters
         return topology
 
@@ -76,7 +76,7 @@ class Discovery:
         self.cluster.forget(broker)
         return known
 
-    async def _look(self, name: str, masters: set[str]) -> None:
+    async def _read_broker(self, name: str, masters: set[str]) -> None:
         """Reads a broker's topics and limits; puts it into `masters` if its master says so."""
         broker: Endpoint = self.cluster.master(name) if self._masters_only else self.cluster.reader(name)
         known = self._tables.get(name)

@@ -43,7 +43,7 @@ class HistoryConnection:
         self._master = master
         self._endpoint = slave
         self._slave: Connection | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._comparing: asyncio.Task[None] | None = None
         #: The offset from which on the slave has what the master has.
         self._same_from = 0
         self._not_before = -math.inf
@@ -70,16 +70,16 @@ class HistoryConnection:
     def _ask_master(self, code: int, fields: Mapping[str, str], on_answer: OnAnswer, timeout: float) -> None:
         def answered(answer: Answer) -> None:
             if isinstance(answer, Frame) and _suggests_slave(answer):
-                self._look(_Place.of(fields), answer.body)
+                self._consider_slave(_Place.of(fields), answer.body)
             on_answer(answer)
 
         self._master.request(code, fields, answered, timeout=timeout)
 
-    def _look(self, place: _Place, known: bytes) -> None:
+    def _consider_slave(self, place: _Place, known: bytes) -> None:
         now = asyncio.get_running_loop().time()
-        looking = self._looking is not None and not self._looking.done()
-        if self._slave is None and not looking and now >= self._not_before:
-            self._looking = asyncio.create_task(self._compare(place, known))
+        comparing = self._comparing is not None and not self._comparing.done()
+        if self._slave is None and not comparing and now >= self._not_before:
+            self._comparing = asyncio.create_task(self._compare(place, known))
 
     async def _compare(self, place: _Place, known: bytes) -> None:
         """Goes over to the slave if it has the first message of `known`.

@@ -22,8 +22,8 @@ __all__ = ["NameServers", "NoBrokers", "NotServed", "NothingKnown", "parsed"]
 #: Seconds until another name server is asked.
 _TIMEOUT: Final = 5.0
 #: Seconds until an address server is asked again, as by RocketMQ's clients; and when no name server answers.
-_LOOK: Final = 120.0
-_LOOK_IN_NEED: Final = 5.0
+_REFRESH_INTERVAL: Final = 120.0
+_REFRESH_IN_NEED: Final = 5.0
 
 #: What a name server says that is not well: it is full, or something in it fails.
 _UNWELL: Final = (Response.SYSTEM_ERROR, Response.SYSTEM_BUSY)
@@ -74,8 +74,8 @@ class NameServers:
         self._server = AddressServer(addresses[0], security) if is_address_server(addresses[0]) else None
         self._endpoints = [] if self._server else [Endpoint(address, security) for address in addresses]
         self._current = 0
-        self._looked = self._look_at = 0.0
-        self._looking = asyncio.Lock()
+        self._refreshed = self._refresh_at = 0.0
+        self._refreshing = asyncio.Lock()
 
     @property
     def addresses(self) -> list[str]:
@@ -98,7 +98,7 @@ class NameServers:
             NothingKnown: none of those that answered knows anything, or serves; the reasons of all are in it.
         """
         if self._server is not None:
-            await self._look_up(self._server)
+            await self._ask_address_server(self._server)
         failures: list[ClientError | NothingKnown] = []
         endpoints, first = self._endpoints, self._current
         for endpoint in endpoints[first:] + endpoints[:first]:
@@ -115,7 +115,7 @@ class NameServers:
             if endpoints is self._endpoints:
                 self._current = endpoints.index(endpoint)
             return read
-        self._look_at = self._looked + _LOOK_IN_NEED
+        self._refresh_at = self._refreshed + _REFRESH_IN_NEED
         ignorant = [failure for failure in failures if isinstance(failure, NothingKnown)]
         if ignorant:
             worst = min(ignorant, key=lambda each: _WORST.index(type(each)))
@@ -137,7 +137,7 @@ class NameServers:
             Unreachable: the address server does not say where they are.
         """
         if self._server is not None:
-            await self._look_up(self._server)
+            await self._ask_address_server(self._server)
         found: dict[str, T] = {}
         failures: dict[str, str] = {}
 
@@ -154,7 +154,7 @@ class NameServers:
         await asyncio.gather(*(ask(endpoint) for endpoint in endpoints))
         return {each.address: found[each.address] for each in endpoints if each.address in found}, failures
 
-    async def tell(self, address: str, code: int, fields: Mapping[str, str]) -> None:
+    async def ask_one(self, address: str, code: int, fields: Mapping[str, str]) -> None:
         """Asks the name server at `address` alone, for at most five seconds.
 
         Raises:
@@ -167,13 +167,13 @@ class NameServers:
                 return
         raise Unreachable(address, "it is not among the name servers any more")
 
-    async def _look_up(self, server: AddressServer) -> None:
+    async def _ask_address_server(self, server: AddressServer) -> None:
         """Asks the address server, when it is time to."""
-        async with self._looking:
+        async with self._refreshing:
             now = asyncio.get_running_loop().time()
-            if self._endpoints and now < self._look_at:
+            if self._endpoints and now < self._refresh_at:
                 return
-            self._looked, self._look_at = now, now + _LOOK
+            self._refreshed, self._refresh_at = now, now + _REFRESH_INTERVAL
             try:
                 addresses = await server.read()
             except Unreachable as error:

@@ -54,9 +54,11 @@ def _read(address: str, answer: Frame) -> Mapping[str, str]:
 
 async def write_order(nameservers: NameServers, address: str, topic: str, value: str) -> None:
     """Puts the configuration of a topic (100) at the name server at `address` alone; errors as `tell`."""
-    await nameservers.tell(address, Request.PUT_KV_CONFIG, {"namespace": NAMESPACE, "key": topic, "value": value})
+    await nameservers.ask_one(
+        address, Request.PUT_KV_CONFIG, {"namespace": NAMESPACE, "key": topic, "value": value}
+    )
 
 
 async def delete_order(nameservers: NameServers, address: str, topic: str) -> None:
     """Removes it (102), if it is there; otherwise as `write_order`."""
-    await nameservers.tell(address, Request.DELETE_KV_CONFIG, {"namespace": NAMESPACE, "key": topic})
+    await nameservers.ask_one(address, Request.DELETE_KV_CONFIG, {"namespace": NAMESPACE, "key": topic})

@@ -56,13 +56,13 @@ class SendQueue:
         self._writer = writer
         self._clock = clock
         self.has_tls = transport.get_extra_info("sslcontext") is not None
-        #: At the last look: bytes still on this side, bytes that had been taken, and since when these.
+        #: When it was measured last: bytes still on this side, bytes that had been taken, and since when these.
         self._left = 0
         self._taken = 0
         self._taken_at = clock()
 
-    def look(self) -> None:
-        """Looks how much was taken; what is asked otherwise is as of the last look."""
+    def measure(self) -> None:
+        """Measures how much was taken; what is asked otherwise is as of the last time."""
         self._left = self.waiting
         if (taken := self.given - self._left) > self._taken:
             self._taken, self._taken_at = taken, self._clock()

@@ -245,17 +245,17 @@ class Backfill:
         def copied(outcome: CopyOutcome) -> None:
             loop.call_soon_threadsafe(self._copied, run, keys[outcome.key], outcome)
 
-        def look(moved: int) -> None:
+        def progress(moved: int) -> None:
             if run.stop.is_set():
                 raise _Stopped
-            loop.call_soon_threadsafe(self._tell, run, parts, moved, total)
+            loop.call_soon_threadsafe(self._show_progress, run, parts, moved, total)
 
         with session(master=self._bulk.settings.spark_master) as spark:
-            look(0)
-            copy_all(spark, job, list(parts.values()), on_copied=copied, on_look=look)
+            progress(0)
+            copy_all(spark, job, list(parts.values()), on_copied=copied, on_progress=progress)
         self._log.info("backfill ended", queues=len(parts))
 
-    def _tell(self, run: _Run, parts: Iterable[MessageQueue], moved: int, total: int) -> None:
+    def _show_progress(self, run: _Run, parts: Iterable[MessageQueue], moved: int, total: int) -> None:
         for key in parts:
             if key in run.waiting:
                 run.pairs[key].state.set_phase(Phase.BACKFILLING, f"by Spark: {moved} of {total} messages")

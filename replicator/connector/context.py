@@ -29,12 +29,12 @@ from replicator.routing.target_watch import TargetWatch
 from replicator.settings import ClusterSettings, RouteSettings, Settings
 from replicator.state.store import Store
 
-__all__ = ["BrokerAway", "ConnectorContext", "NoSource", "OutOfReach", "first_look", "look"]
+__all__ = ["BrokerAway", "ConnectorContext", "NoSource", "OutOfReach", "first_refresh", "read_clusters"]
 
 log = get_logger(__name__)
 
 
-async def _nobody_to_tell() -> bool:
+async def _no_group() -> bool:
     return True
 
 
@@ -44,7 +44,7 @@ class ConnectorContext:
 
     `may_send` says whether this worker holds its lease; `settle_timeout` how long a dead owner's last request
     may still wait inside a broker; `drain_timeout` how many seconds a task gets to settle what it has pulled;
-    `look_interval` the seconds between two looks at the clusters; `recovering` lets in the queues that may
+    `metadata_refresh_interval` the seconds between two refreshes; `recovering` lets in the queues that may
     recover at once; `audit` records what is changed at the target besides messages. `publish` sends the store's
     changes to the group, and returns whether it could. `group` is the worker group's name, and empty where
     there is none. `unleased` is the target over connections that do not ask for the lease, for what a failover
@@ -64,9 +64,9 @@ class ConnectorContext:
     settle_timeout: float
     drain_timeout: float
     stall_timeout: float
-    look_interval: float
+    metadata_refresh_interval: float
     audit: Audit
-    publish: Callable[[], Awaitable[bool]] = _nobody_to_tell
+    publish: Callable[[], Awaitable[bool]] = _no_group
     accounts: AclOptions | None = None
     group: str = ""
     unleased: Cluster | None = None
@@ -99,19 +99,19 @@ class NoSource(StartupError):
     """The source is out of reach, or has no broker, while the target can be used; its cause says which."""
 
 
-async def look(settings: Settings, source: Discovery, target: Discovery, store: Store) -> Identity:
+async def read_clusters(settings: Settings, source: Discovery, target: Discovery, store: Store) -> Identity:
     """Reads both clusters' brokers and topics, and checks that the clusters can be used; writes nothing to them.
 
     Raises:
         NoBrokers: the target has no broker yet.
         NoSource: the source is out of reach, or has no broker yet.
-        OutOfReach, BrokerAway: as `first_look`.
+        OutOfReach, BrokerAway: as `first_refresh`.
         StartupError: they cannot; says why and the way out.
     """
     known = "source_id" in store.identity()
     ours, theirs = await asyncio.gather(
-        first_look(source, "source", settings.source, all_brokers=not known),
-        first_look(target, "target", settings.target),
+        first_refresh(source, "source", settings.source, all_brokers=not known),
+        first_refresh(target, "target", settings.target),
         return_exceptions=True,
     )
     if isinstance(theirs, BaseException):
@@ -151,7 +151,7 @@ async def refuse_filter(route: RouteSettings, source: Discovery) -> None:
             raise StartupError(f"sql = {route.sql!r}: {problem}", hint=way_out) from None
 
 
-async def first_look(
+async def first_refresh(
     discovery: Discovery, side: str, settings: ClusterSettings, *, all_brokers: bool = True
 ) -> Topology:
     """Reads one cluster's brokers and topics.

@@ -54,7 +54,7 @@ class OtherSources:
         self._policy = settings.on_other_source
         self._context = context
 
-    async def look(self, target_topic: str, queues: Iterable[Queue], *, of: str = "") -> TargetCopies:
+    async def read(self, target_topic: str, queues: Iterable[Queue], *, of: str = "") -> TargetCopies:
         """The copies in some queues of a target topic, by the last one of each.
 
         Args:
@@ -108,7 +108,7 @@ class OtherSources:
         self.queues.pop(plan.topic, None)
         if self._policy == "share" or not free or not set(plan.queue_map).difference(known):
             return ""
-        found = await self.look(plan.target_topic, sorted(free))
+        found = await self.read(plan.target_topic, sorted(free))
         if not found.others:
             return ""
         if not known and self._policy == "fail":

@@ -218,7 +218,7 @@ class Release:
     async def _now(self, parked: Parked) -> None:
         done, message = self.done, await self._message(parked)
         if message is None:
-            self._settle(parked)
+            self._finish(parked)
             done.left[parked.topic, "retention at the target has deleted it while it was parked"] += 1
             return
         late = parked.due / 1000 < time.time() - _SOON
@@ -232,17 +232,17 @@ class Release:
                 raise
             self._leave(parked, f"the target refuses it: {refused}")
             return
-        self._settle(parked)
+        self._finish(parked)
         done.overdue += late
         done.on_time += not late
 
-    def _settle(self, parked: Parked) -> None:
+    def _finish(self, parked: Parked) -> None:
         """It is not to be sent any more."""
         self.done.waiting.pop(parked.id)
 
     def _leave(self, parked: Parked, why: str) -> None:
         log.error("parked message cannot be released", connector=self._name, message=parked.id, reason=why)
-        self._settle(parked)
+        self._finish(parked)
         self.done.left[parked.topic, why] += 1
 
     def _is_final(self, parked: Parked, refused: MessageRejected | Refused) -> bool:
@@ -275,7 +275,7 @@ class Release:
                 raise
             log.warning("the timer refuses a message", connector=self._name, message=parked.id, reason=str(refused))
             return False
-        self._settle(parked)
+        self._finish(parked)
         self.done.in_timer += 1
         return True
 

@@ -18,7 +18,7 @@ from replicator.routing.queue_map import Queue
 __all__ = ["Lane", "Lanes", "Refused"]
 
 #: Seconds after which the clock is read again at the latest: it may have been set, or the machine was suspended.
-_LOOK: Final = 1.0
+_POLL_INTERVAL: Final = 1.0
 
 Lane = deque[Parked]
 
@@ -95,9 +95,9 @@ class Lanes:
                 group.create_task(self._send_lane(lane, goes_on))
             if self._stopped or not goes_on():
                 return
-            wait = _seconds_to(self._idle[0][0]) if self._idle else _LOOK
+            wait = _seconds_to(self._idle[0][0]) if self._idle else _POLL_INTERVAL
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(wait, _LOOK)):
+                async with asyncio.timeout(min(wait, _POLL_INTERVAL)):
                     await self._changed.wait()
 
     async def _offer(self, lane: Lane, offer: Callable[[Parked, Lane], Awaitable[None]]) -> None:

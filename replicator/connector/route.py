@@ -234,8 +234,8 @@ class Route:
             if (tally := self._context.tallies.pop(state.key, None)) is not None:
                 state.count_on(tally)
             if lost := state.lose_abandoned():
-                told = {"queue": str(key), "count": lost, "copied_again": state.progress.position is None}
-                log.error("copies on a forgotten target broker counted as lost", connector=self.name, **told)
+                gone = {"queue": str(key), "count": lost, "copied_again": state.progress.position is None}
+                log.error("copies on a forgotten target broker counted as lost", connector=self.name, **gone)
             late = state.progress.position is None and self._context.store.begins_late(
                 self.name, key.topic, key.queue
             )

@@ -217,7 +217,7 @@ class RouteTopics:
             if plan.topic in maps or plan.problem:
                 continue
             queues = queues_of(self._context.target.topics, plan.target_topic)
-            ours = (await self._others.look(plan.target_topic, queues)).ours
+            ours = (await self._others.read(plan.target_topic, queues)).ours
             if problem := await self._others.consider(plan, ours):
                 refused.append(f"topic {plan.topic} cannot be copied: {problem}")
         if refused:
@@ -270,7 +270,8 @@ class RouteTopics:
                 elif (broker, plan.target_topic) in self._seen:
                     gone.add(plan.topic)
         self._gone = {topic: self._gone.get(topic, now) for topic in gone}
-        return {topic for topic, since in self._gone.items() if now - since < _MISSED * self._context.look_interval}
+        missed = _MISSED * self._context.metadata_refresh_interval
+        return {topic for topic, since in self._gone.items() if now - since < missed}
 
     async def _finds_room(self, plan: TopicPlan, known: QueueMap) -> bool:
         """Whether the queues that have no target yet may get one, by what other sources have there."""
@@ -278,10 +279,10 @@ class RouteTopics:
             left = self._context.store.left(self.name, plan.topic)
             problem = await self._others.consider(plan, known, left=left)
         except (ClientError, ProtocolError) as error:
-            self._tell(plan.topic, error, "let the target's account read the topic")
+            self._report(plan.topic, error, "let the target's account read the topic")
             return False
         if problem:
-            self._tell(plan.topic, StartupError(problem), "")
+            self._report(plan.topic, StartupError(problem), "")
         return not problem
 
     async def _make(self, plan: TopicPlan, groups: RetryGroups) -> bool:
@@ -299,12 +300,12 @@ class RouteTopics:
                     queues=topic.queues,
                 )
         except (ClientError, ProtocolError) as error:
-            self._tell(plan.topic, error, "let the target's account create topics")
+            self._report(plan.topic, error, "let the target's account create topics")
             return False
         self.problems.pop(plan.topic, None)
         return True
 
-    def _tell(self, topic: str, error: ReplicatorError, hint: str) -> None:
+    def _report(self, topic: str, error: ReplicatorError, hint: str) -> None:
         problem = f"{error}: {hint}" if isinstance(error, BrokerRefused) else str(error)
         if self.problems.get(topic) != problem:
             log.warning("topic cannot be prepared at the target", connector=self.name, topic=topic, reason=problem)
@@ -343,9 +344,9 @@ class RouteTopics:
                 continue
             queues = set(queues_of(self._context.target.topics, name)) - taken[name]
             try:
-                copies = await self._others.look(name, sorted(queues), of=plan.topic if having[name] > 1 else "")
+                copies = await self._others.read(name, sorted(queues), of=plan.topic if having[name] > 1 else "")
             except (ClientError, ProtocolError) as error:
-                self._tell(plan.topic, error, "let the target's account read the topic")
+                self._report(plan.topic, error, "let the target's account read the topic")
                 continue
             maps[plan.topic] = found = copies.ours
             self._untold[plan.topic] = frozenset(copies.untold)

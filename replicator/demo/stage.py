@@ -109,7 +109,9 @@ class _Stage:
             if not self._console.is_terminal:
                 self._say(f"source {source.namesrv}, target {target.namesrv}, metrics at {worker.metrics}")
             with view:
-                view.tell("Ctrl-C drains and ends everything" if seconds is None else f"Runs for {seconds:g} s")
+                view.show_step(
+                    "Ctrl-C drains and ends everything" if seconds is None else f"Runs for {seconds:g} s"
+                )
                 await self._flow(view, worker, traffic=traffic, seconds=seconds)
             self._say("reading the topic whole on both clusters …")
             verdict = await judge(source.namesrv, target.namesrv, topic=TOPIC)
@@ -133,12 +135,14 @@ class _Stage:
                     async with asyncio.timeout(seconds):
                         await self._stop.wanted.wait()
                 self._stop.wanted.set()
-                view.tell("Draining: the producer stops, the replicator copies what is left")
+                view.show_step("Draining: the producer stops, the replicator copies what is left")
                 await producing
                 in_time = await worker.caught_up(traffic.produced)
                 await traffic.all_seen(traffic.produced, idle_seconds=_IDLE_SECONDS)
                 watching.cancel()
-                view.tell("Ending the replicator" if in_time else "The replicator does not catch up; ending it")
+                view.show_step(
+                    "Ending the replicator" if in_time else "The replicator does not catch up; ending it"
+                )
                 view.show(worker, traffic)
                 await worker.drain()
                 await traffic.stop_consuming()

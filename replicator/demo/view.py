@@ -49,7 +49,7 @@ class View:
         if self._live:
             self._live.stop()
 
-    def tell(self, doing: str) -> None:
+    def show_step(self, doing: str) -> None:
         """Sets the current step."""
         self.doing = doing
         if not self._live:

@@ -40,7 +40,7 @@ _NOTHING_SHOWN: Final = 10.0
 #: Seconds that a write may take before it is tried elsewhere.
 _WRITE: Final = 2.0
 #: Seconds that name servers are asked who the masters are after a write that no broker took.
-_LOOK: Final = 1.0
+_PATIENCE: Final = 1.0
 #: Milliseconds by which the clocks of two replicas differ at most.
 _SKEW: Final = 60_000
 #: Messages per pull, and concurrent pulls of what exists at the start: a broker may be far away.
@@ -196,8 +196,8 @@ class ControlLog:
     def caught_up(self) -> bool:
         """Whether all queues that can be read have been read to their ends.
 
-        A new broker makes it False again until its queues are, too; `Group.join` and `Mirror.settled` remember that
-        it was True.
+        A new broker makes it False again until its queues are, too; `Group.join` and `Mirror.caught_up` remember
+        that it was True.
         """
         return not self._behind
 
@@ -236,7 +236,7 @@ class ControlLog:
     async def _find_masters(self) -> None:
         """Another replica may be the master by now: leases must not wait for the next look at the cluster."""
         with contextlib.suppress(ReplicatorError, TimeoutError):
-            async with asyncio.timeout(_LOOK):
+            async with asyncio.timeout(_PATIENCE):
                 await self._cluster.refresh()
 
     def _order(self) -> list[str]:

@@ -155,7 +155,7 @@ class Coordinator:
         unheard = self.membership.unheard
         return [other for name, other in self.membership.others.items() if name not in unheard]
 
-    def settled(self, wanted: Callable[[str], bool]) -> bool:
+    def stable(self, wanted: Callable[[str], bool]) -> bool:
         """Whether nothing changes hands, and all of our own tasks that are `wanted` run."""
         return not self.changing_hands and not any(map(wanted, self.owned - self.running))
 

@@ -30,7 +30,7 @@ __all__ = ["JOBS", "JobLease"]
 JOBS: Final = "bulk"
 
 #: Looks at the heartbeats in the time that a lease lasts.
-_LOOKS: Final = 8
+_POLLS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class JobLease:
             Unreachable: no heartbeat of the worker allows it.
         """
         view = _View(self)
-        looking = [asyncio.create_task(view.follow(cluster, broker)) for broker in cluster.brokers()]
+        following = [asyncio.create_task(view.follow(cluster, broker)) for broker in cluster.brokers()]
         try:
             try:
                 async with asyncio.timeout(self.patience):
@@ -72,9 +72,9 @@ class JobLease:
                 raise Unreachable(f"worker {self.worker}", reason) from None
             yield view.holds
         finally:
-            for each in looking:
+            for each in following:
                 each.cancel()
-            await asyncio.wait(looking)
+            await asyncio.wait(following)
 
 
 class _View:
@@ -92,14 +92,14 @@ class _View:
 
     async def follow(self, cluster: Cluster, broker: str) -> None:
         """Reads one broker's heartbeats: at its master, since a slave shows them later than others see them."""
-        topic, at, looked = self._lease.topic, -1, -inf
+        topic, at, asked = self._lease.topic, -1, -inf
         while True:
             started = now()
             try:
                 master = cluster.master(broker)
                 if at < 0:
                     at = await max_offset(master, topic, 0)
-                    looked = started
+                    asked = started
                 pulled = await pull(master, topic, 0, at)
                 if pulled.code == Response.PULL_OFFSET_MOVED:
                     at = -1
@@ -108,15 +108,15 @@ class _View:
                         heartbeat = self._lease.signer.heartbeat(topic, message.content, self._lease.group)
                         if heartbeat is not None:
                             age = self._freshness.age(broker, message.store_timestamp, heartbeat.echo)
-                            self._hear(heartbeat, looked, age)
+                            self._hear(heartbeat, asked, age)
                     at = pulled.next_offset
                     if at >= pulled.max_offset:
-                        looked = started
+                        asked = started
             except (ClientError, ProtocolError):
                 pass  # the lease expires unless another broker has a heartbeat
-            await asyncio.sleep(self._lease.seconds / _LOOKS)
+            await asyncio.sleep(self._lease.seconds / _POLLS)
 
-    def _hear(self, heartbeat: Heartbeat, looked: float, age: float) -> None:
+    def _hear(self, heartbeat: Heartbeat, asked: float, age: float) -> None:
         lease = self._lease
         if age > lease.seconds:
             return  # somebody has written an old one again, or the worker is about to lose its own lease
@@ -125,6 +125,6 @@ class _View:
         if heartbeat.sequence <= self._sequence:
             return
         self._sequence = heartbeat.sequence
-        self._since = looked if lease.job in heartbeat.info.get(JOBS, ()) else -inf
+        self._since = asked if lease.job in heartbeat.info.get(JOBS, ()) else -inf
         if self.holds():
             self.held.set()

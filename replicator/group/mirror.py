@@ -149,7 +149,7 @@ class Mirror:
         self._whole_topic = whole_topic
 
     @property
-    def settled(self) -> bool:
+    def caught_up(self) -> bool:
         """Whether all that stood there has been read, and our own heartbeat after it; or it cannot be had at all.
 
         Only then may tasks start: a connector may have been stopped there, for a failover. A target that takes
@@ -178,7 +178,7 @@ class Mirror:
     @property
     def started(self) -> bool:
         """Whether this worker takes part in its group, and gives way to none that coordinates elsewhere."""
-        return self.settled and self.conflict is None and not self.stands_by
+        return self.caught_up and self.conflict is None and not self.stands_by
 
     # Out.
 
@@ -353,7 +353,7 @@ class Mirror:
     def _take(self, said: LogMessage, envelope: Envelope) -> None:
         heartbeat, of_observers = envelope.heartbeat, envelope.group == self._observers
         if heartbeat is None:
-            if envelope.group == self._records and (envelope.worker != self._me or not self.settled):
+            if envelope.group == self._records and (envelope.worker != self._me or not self.caught_up):
                 self._learn(said, envelope)
         elif heartbeat.incarnation == self.incarnation:
             self._heard_of_me(said, heartbeat)

@@ -17,14 +17,14 @@ class Rebalances:
         self._seconds = 0.0
         self._since = 0.0
 
-    def look(self, generation: Generation, now: float, *, settled: bool) -> None:
-        """The assignment in force is `generation`; `settled`: everybody runs what it gives them."""
+    def update(self, generation: Generation, now: float, *, stable: bool) -> None:
+        """The assignment in force is `generation`; `stable`: everybody runs what it gives them."""
         if generation != self._generation:
             self._generation = generation
             self.count += 1
             if not self.going_on:
                 self.going_on, self._since = True, now
-        if self.going_on and settled:
+        if self.going_on and stable:
             self._seconds += now - self._since
             self.going_on = False
 

@@ -19,7 +19,7 @@ class UnownedTasks:
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
-    def look(self, coordinator: Coordinator, tasks: Collection[str], now: float) -> None:
+    def update(self, coordinator: Coordinator, tasks: Collection[str], now: float) -> None:
         """All tasks of the group are `tasks`; without a lease it cannot be known who lives and who has them."""
         found = coordinator.unowned(tasks) if coordinator.holds_lease(now) else ()
         self._since = {task: self._since.get(task, now) for task in found}

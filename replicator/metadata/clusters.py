@@ -48,7 +48,7 @@ class Tables(Generic[T]):
         answered: dict[str, T] = {}
         masters: set[str] = set()
 
-        async def look(name: str) -> None:
+        async def ask(name: str) -> None:
             try:
                 broker = self._cluster.master(name) if self._masters_only else self._cluster.reader(name)
                 broker.refuse_pause()
@@ -59,7 +59,7 @@ class Tables(Generic[T]):
                 failures[name] = str(error)
 
         brokers = self._cluster.brokers()
-        await asyncio.gather(*(look(name) for name in brokers))
+        await asyncio.gather(*(ask(name) for name in brokers))
         # Those that were forgotten meanwhile are gone with what they had.
         self._known = {name: table for name, table in (self._known | answered).items() if name in brokers}
         self.failures = failures

@@ -64,21 +64,21 @@ class GroupPositions:
         #: Why it is not known what POP consumers hold.
         self.problems: list[str] = []
 
-    async def look(self, copied: QueueLookup) -> list[GroupQueue]:
+    async def read(self, copied: QueueLookup) -> list[GroupQueue]:
         """All places of selected groups in the queues that are copied.
 
         Those about which a broker cannot be asked are left out; `failures` says which brokers those are.
         """
         consumed = await self.consumed.refresh()
         there = await self.there.refresh()
-        held = await self._pop.look(consumed)
+        held = await self._pop.in_flight(consumed)
         self.problems = sorted(self._pop.problems.values())
         self.failures = self._pop.behind | self.consumed.failures | self.there.failures
         self._unresponsive = UnresponsiveBrokers(self.consumed.failures)
         explained = self._explained(consumed)
         names = {group for table in explained.values() for group, _ in table.offsets}
         selected = {group for group in names if self._selector.selects(group)}
-        await self._register.look(selected)
+        await self._register.learn(selected)
         found = []
         async for part in in_slices(self._raw(copied, explained, there, held, selected)):
             for place in part:

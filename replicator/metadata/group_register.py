@@ -30,7 +30,7 @@ class GroupRegister:
         #: Names that all source brokers have denied.
         self._nobodys: set[str] = set()
 
-    async def look(self, names: Collection[str]) -> None:
+    async def learn(self, names: Collection[str]) -> None:
         """Learns which of `names`, those with offsets at the source, are groups."""
         if self._unknown(names) or now() - self._read > _BELIEVED:
             await self._source.refresh()

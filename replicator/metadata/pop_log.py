@@ -66,7 +66,7 @@ class PopLog:
     """What POP consumers hold at each broker of a source.
 
     `behind` are brokers whose records are not all read yet, `problems` those whose records cannot be read; both say
-    why, and are of the last look.
+    why, and are of the last reading.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -76,10 +76,10 @@ class PopLog:
         self._barrier = DispatchBarrier()
         self._brokers: dict[str, _Broker] = {}
 
-    async def look(self, consumed: Mapping[str, OffsetTable]) -> dict[Consumption, InFlight]:
+    async def in_flight(self, consumed: Mapping[str, OffsetTable]) -> dict[Consumption, InFlight]:
         """What is held, no older than the offsets `consumed`, which were read before."""
         self.behind, self.problems = {}, {}
-        await bounded(lambda each: self._look(*each), consumed.items(), at_once=_AT_ONCE)
+        await bounded(lambda each: self._read_broker(*each), consumed.items(), at_once=_AT_ONCE)
         self._brokers = {name: broker for name, broker in self._brokers.items() if name in consumed}
         found: dict[Consumption, InFlight] = {}
         for name, broker in self._brokers.items():
@@ -93,7 +93,7 @@ class PopLog:
                 self.problems[name] = f"POP consumers of {name} hold more than is counted: the oldest is not known"
         return found
 
-    async def _look(self, name: str, table: OffsetTable) -> None:
+    async def _read_broker(self, name: str, table: OffsetTable) -> None:
         revived = {
             (topic, queue): offset
             for (group, topic), queues in table.offsets.items()

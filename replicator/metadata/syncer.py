@@ -269,7 +269,7 @@ class Syncer:
 
     async def _without_consumers(self, planned: Planned) -> Planned:
         """A group that somebody consumes in is not deleted, at no broker; nor one of which that is not known."""
-        found = await self._consumers.look_for_long(each.key for each in planned.actions if is_deletion(each))
+        found = await self._consumers.read_absences(each.key for each in planned.actions if is_deletion(each))
         brokers = self._target.brokers()
 
         def why(action: Action) -> str:
@@ -298,7 +298,7 @@ class Syncer:
         self, copy: ReplicationSnapshot, *, forced: Collection[str] = ()
     ) -> tuple[list[Action], list[GroupQueue]]:
         """What is to be committed at the target, and where all groups stand."""
-        places = await self.places.look(copy.queue)
+        places = await self.places.read(copy.queue)
         self.failures = self.places.failures
         self._consumers.begin()
         planned = await _planned(places, live=(), forced=forced)
@@ -307,7 +307,7 @@ class Syncer:
             for action in planned
             if not action.blocked and isinstance(action.write, Commit) and action.write.group not in forced
         }
-        found = await self._consumers.look(asked)
+        found = await self._consumers.read(asked)
         live = {group for group, consumers in found.items() if consumers.live}
         planned = await _planned(places, live=live, forced=forced) if live else planned
         return [_unless_unsure(action, found) for action in planned], places

@@ -56,19 +56,19 @@ class TargetConsumers:
         self._unresponsive = UnresponsiveBrokers({})
         self._seen = {}
 
-    async def look(self, groups: Iterable[str]) -> dict[str, GroupConsumers]:
+    async def read(self, groups: Iterable[str]) -> dict[str, GroupConsumers]:
         """What the brokers know of these groups now."""
         names = sorted({*groups})
-        found = dict(zip(names, await bounded(self._look, names, at_once=_AT_ONCE), strict=True))
+        found = dict(zip(names, await bounded(self._read, names, at_once=_AT_ONCE), strict=True))
         self._seen |= dict.fromkeys((name for name in names if not found[name].live), now())
         return found
 
-    async def look_for_long(self, groups: Iterable[str]) -> dict[str, tuple[GroupConsumers, float]]:
+    async def read_absences(self, groups: Iterable[str]) -> dict[str, tuple[GroupConsumers, float]]:
         """The same of groups that are about to be deleted, with the seconds for which none had consumers.
 
         Those that are not among them this time begin again the next.
         """
-        found, at = await self.look(groups), now()
+        found, at = await self.read(groups), now()
         quiet = [name for name, each in found.items() if not (each.live or each.unknown)]
         self._quiet = {name: self._quiet.get(name, at) for name in quiet}
         return {name: (each, at - self._quiet.get(name, at)) for name, each in found.items()}
@@ -80,10 +80,10 @@ class TargetConsumers:
         """
         if now() - self._seen.get(group, inf) <= _IDLE:
             return ""
-        found = (await self.look([group]))[group]
+        found = (await self.read([group]))[group]
         return "it has consumers at the target by now" if found.live else found.unsure([broker])
 
-    async def _look(self, group: str) -> GroupConsumers:
+    async def _read(self, group: str) -> GroupConsumers:
         brokers, unknown = self._target.brokers(), dict[str, str]()
 
         async def is_consumed(broker: str) -> bool:

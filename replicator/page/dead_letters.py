@@ -12,7 +12,7 @@ from replicator.admin.dead_letter_resend import Resend
 from replicator.admin.dead_letters import Latest, dead_letters
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.page.context import PageContext
-from replicator.page.forms import actor_of, fields, sent_to, told, whole
+from replicator.page.forms import actor_of, fields, outcome_of, sent_to, whole
 from replicator.settings import RouteSettings
 
 __all__ = ["DeadLetterViews"]
@@ -46,7 +46,7 @@ class DeadLetterViews:
             older=latest.older,
             problem=problem,
             settings=connector.settings,
-            done=told(request),
+            done=outcome_of(request),
         )
 
     async def send(self, request: Request) -> Response:

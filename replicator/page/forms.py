@@ -16,7 +16,7 @@ from replicator.page.context import PageContext, role_of
 from replicator.page.rendering import HEADERS, link
 from replicator.state.connector_configs import State
 
-__all__ = ["ConnectorForms", "actor_of", "fields", "sent_to", "told", "whole", "whole_number"]
+__all__ = ["ConnectorForms", "actor_of", "fields", "outcome_of", "sent_to", "whole", "whole_number"]
 
 #: By what a form asks for, the state, and what is told when it is so.
 _STATES: Final = {
@@ -37,7 +37,7 @@ def sent_to(path: str, **query: object) -> Response:
     return RedirectResponse(link(path, **query), status_code=303, headers=HEADERS)
 
 
-def told(request: Request) -> str:
+def outcome_of(request: Request) -> str:
     """What a form has done, as the browser is sent on with; a link of another site could say anything."""
     ours = request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
     return request.query_params.get("done", "") if ours else ""

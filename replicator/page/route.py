@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from replicator.connector.route import Route
 from replicator.page.context import PageContext
-from replicator.page.forms import told
+from replicator.page.forms import outcome_of
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector
 
@@ -71,7 +71,7 @@ class RouteViews:
             status=page.view.status(connector),
             settings=list(differing(connector)),
             is_route=isinstance(connector.settings, RouteSettings),
-            done=told(request),
+            done=outcome_of(request),
             rows=_ROWS,
         )
 

@@ -147,7 +147,7 @@ class StreamAuditor:
             self._retry(trail, segment)
         except Exception:
             log.exception("audit failed", **_named(queue), offset=segment.start, count=len(segment))
-            trail.settle(segment, now(), unverified="error")
+            trail.conclude(segment, now(), unverified="error")
         else:
             self._pauses.pop(broker, None)
         finally:
@@ -173,7 +173,7 @@ class StreamAuditor:
         if found and not segment.dropped:  # else it was copied again meanwhile
             self.report(queue, found)
         unverified = "retention" if outcome is Outcome.GONE else ""
-        trail.settle(segment, now(), unverified=unverified, differs=bool(found))
+        trail.conclude(segment, now(), unverified=unverified, differs=bool(found))
 
     def _retry(self, trail: AuditTrail, segment: Segment) -> None:
         trail.retry(segment, now() + min(_PAUSE_FIRST * 2**segment.attempts, _PAUSE_MOST))

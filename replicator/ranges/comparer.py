@@ -102,8 +102,8 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
     async with job.source.connected(patience=PATIENCE) as source, job.target.connected(patience=PATIENCE) as target:
         reading = _Reading(job, part, source, target)
         found = Findings(job.most)
-        whole = await reading.look() if there else True
-        await reading.look_at_source()
+        whole = await reading.read_bounds() if there else True
+        await reading.read_source_end()
         from_first = not whole or (there and job.from_first_copy)
         begin = await reading.first_copied() if from_first else reading.start
         async with aclosing(reading.source(begin, reading.end)) as ahead:
@@ -179,14 +179,14 @@ class _Reading:
         self._oldest = 0
         self._end = 0
 
-    async def look_at_source(self) -> None:
+    async def read_source_end(self) -> None:
         """Reads the source queue's current end, unless a window limits it; all copied messages are before it."""
         broker = self._source.reader(self.part.source.broker)
         self.end = await max_offset(broker, self.part.topic, self.part.source.queue_id)
         if self.job.window:
             self.end = min(self.end, self.part.end)
 
-    async def look(self) -> bool:
+    async def read_bounds(self) -> bool:
         """Reads the target queue's range and the source's start; whether the target has its first message."""
         reader = self._source.reader(self.part.source.broker)
         self.start = max(self.start, await min_offset(reader, self.part.topic, self.part.source.queue_id))

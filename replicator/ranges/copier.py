@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 #: Seconds between two checks of a copy's progress.
-_LOOK: Final = 0.5
+_POLL_INTERVAL: Final = 0.5
 #: Seconds between two refreshes of the routes while a copy waits for a broker.
 _REFRESH: Final = 2.0
 #: Seconds that inspecting foreign messages may take at the end: the outcome counts them, and a loaded broker takes
@@ -330,7 +330,7 @@ async def _watch(
     clock = asyncio.get_running_loop().time
     position, since, asked = state.progress.position, clock(), clock()
     while not copying.done():
-        await asyncio.wait([copying], timeout=_LOOK)
+        await asyncio.wait([copying], timeout=_POLL_INTERVAL)
         if state.progress.position != position:
             position, since = state.progress.position, clock()
         elif clock() - since > seconds and not copying.done():

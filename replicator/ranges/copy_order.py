@@ -74,7 +74,7 @@ class CopyOrder:
             self._disordered = True
             self._by_source.insert(bisect(self._by_source, low, key=attrgetter("low")), block)
 
-    def settle(self) -> Sequence[tuple[int, int]]:
+    def decide(self) -> Sequence[tuple[int, int]]:
         """Decides which copies are out of order; returns first and last source offset of each such block."""
         self._moved = _lightest(self._blocks) if self._disordered else []
         self._blocks, self._by_source = [], []

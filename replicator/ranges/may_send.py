@@ -9,7 +9,7 @@ from typing import Final
 __all__ = ["MaySend"]
 
 #: Seconds between two checks of a lease that was lost.
-_LOOK: Final = 0.5
+_POLL_INTERVAL: Final = 0.5
 
 
 class MaySend:
@@ -43,5 +43,5 @@ class MaySend:
             if self():
                 self._lost = False
                 return True
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_INTERVAL)
         return False

@@ -106,7 +106,7 @@ class Pairing:
 
     async def take(self, messages: Sequence[StoredMessage]) -> Copies:
         """Compares the target's next messages; returns those that were compared one by one."""
-        await self._look_ahead(len(messages))
+        await self._read_ahead(len(messages))
         wanted = self._ahead[self._at : self._at + len(messages)]
         if len(wanted) == len(messages):
             stamped = self._stamped(wanted)
@@ -121,7 +121,7 @@ class Pairing:
     async def finish(self, end: int) -> None:
         """Counts the source's remaining messages before `end` as missing, and decides what is out of order."""
         await self._miss_before(end)
-        for low, high in self.order.settle():
+        for low, high in self.order.decide():
             self.differing.update(range(low // RUN, high // RUN + 1))
 
     def miss(self, message: StoredMessage) -> None:
@@ -131,7 +131,7 @@ class Pairing:
         self._part()
         self._digest.update(self._record(message))
 
-    async def _look_ahead(self, count: int) -> None:
+    async def _read_ahead(self, count: int) -> None:
         """Reads ahead until `count` of the source's messages are ready, or it has no more."""
         while len(self._ahead) - self._at < count:
             more = await anext(self._source, None)
@@ -143,7 +143,7 @@ class Pairing:
     async def _miss_before(self, offset: int) -> StoredMessage | None:
         """Counts the source's next messages before `offset` as missing; returns the one after them."""
         while True:
-            await self._look_ahead(1)
+            await self._read_ahead(1)
             message = self._ahead[self._at] if self._at < len(self._ahead) else None
             if message is None or message.queue_offset >= offset:
                 return message
@@ -162,7 +162,7 @@ class Pairing:
         """
         if offset < self._passed:
             return True
-        await self._look_ahead(1)
+        await self._read_ahead(1)
         at = bisect_left(self._ahead, offset, lo=self._at, key=attrgetter("queue_offset"))
         if at < len(self._ahead):
             message = self._ahead[at]

@@ -14,33 +14,33 @@ __all__ = ["awake"]
 #: Seconds. Spark considers an executor lost after 60 s (a standalone worker's) or 120 (`spark.network.timeout`).
 _LIMIT: Final = 20.0
 #: Checks of the clock in that time.
-_LOOKS: Final = 8
+_POLLS: Final = 8
 
 
 @asynccontextmanager
 async def awake(*, limit: float = _LIMIT) -> AsyncIterator[Callable[[], bool]]:
     """A check, for use in the context, that the process was never suspended; once it was, the check stays false."""
     watch = _Watch(limit)
-    looking = asyncio.create_task(watch.run())
+    watching = asyncio.create_task(watch.run())
     try:
         yield watch.holds
     finally:
-        looking.cancel()
-        await asyncio.wait([looking])
+        watching.cancel()
+        await asyncio.wait([watching])
 
 
 class _Watch:
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._looked = now()
+        self._checked = now()
         self._lost = False
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(self._limit / _LOOKS)
+            await asyncio.sleep(self._limit / _POLLS)
             self.holds()
 
     def holds(self) -> bool:
-        looked, self._looked = self._looked, now()
-        self._lost |= self._looked - looked > self._limit
+        checked, self._checked = self._checked, now()
+        self._lost |= self._checked - checked > self._limit
         return not self._lost

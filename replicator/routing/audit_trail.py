@@ -208,9 +208,9 @@ class AuditTrail:
             self._waiting.append(segment)
             self._budget.waiting += 1
             if number <= len(made) - _FOUND:
-                self._settle(segment, "takeover")
+                self._conclude(segment, "takeover")
             elif not self._samples():
-                self._settle(segment, "sampling")
+                self._conclude(segment, "sampling")
             else:
                 self._budget.spend(2 * segment.pulls)
 
@@ -293,7 +293,7 @@ class AuditTrail:
             if not segment.dropped:
                 self._kept.appendleft(segment)
 
-    def settle(self, segment: Segment, now: float, *, unverified: str = "", differs: bool = False) -> None:
+    def conclude(self, segment: Segment, now: float, *, unverified: str = "", differs: bool = False) -> None:
         """`segment` was read back.
 
         Args:
@@ -308,14 +308,14 @@ class AuditTrail:
         segment.since, segment.due = now, 0.0
         segment.attempts = segment.failures = segment.unshown = 0
         if not was_read:
-            self._settle(segment, unverified)
+            self._conclude(segment, unverified)
         if segment.checked and not (unverified or differs):
             if was_read:
                 self._kept.append(segment)
             else:
                 self._keep(segment)
 
-    def _settle(self, segment: Segment, unverified: str = "") -> None:
+    def _conclude(self, segment: Segment, unverified: str = "") -> None:
         self._budget.waiting -= 1
         self._finish(segment, unverified)
 

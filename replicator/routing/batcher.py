@@ -84,7 +84,7 @@ class Batcher:
             batch.position = packs[0].offsets[0] if packs else chunk.next_offset
             batch.last_stored = 0 if packs else chunk.last_stored
             if chunk.transformed is not None:
-                _settle_left_out(batch, chunk.transformed)
+                _take_left_out(batch, chunk.transformed)
             if packs:
                 break
             batch.held += self._channel.pop()
@@ -108,7 +108,7 @@ class Batcher:
         return True
 
 
-def _settle_left_out(batch: Batch, transformed: Transformed) -> None:
+def _take_left_out(batch: Batch, transformed: Transformed) -> None:
     """Adds what transforms have left out before the batch's position."""
     left_out = transformed.left_out
     while left_out and left_out[0] < batch.position:

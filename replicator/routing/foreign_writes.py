@@ -47,7 +47,7 @@ class Audited(Protocol):
         """The queue's master, topic and number; `Unreachable` while it has no master."""
         ...
 
-    def look(self, message: StoredMessage) -> None:
+    def count_foreign(self, message: StoredMessage) -> None:
         """Counts a message that was not stored by the last batches."""
         ...
 
@@ -122,8 +122,8 @@ class ForeignWriteInspector:
         waiting, backoff = self._waiting[queue], Backoff(_PAUSE_FIRST, _PAUSE_MOST, jitter=0.0)
         while waiting.ranges:
             async with self._brokers[queue.state.target.broker]:
-                looked = await _look(queue, waiting, backoff.attempts)
-            if looked:
+                inspected = await _inspect(queue, waiting, backoff.attempts)
+            if inspected:
                 backoff.reset()
             else:
                 await asyncio.sleep(backoff.next())
@@ -132,7 +132,7 @@ class ForeignWriteInspector:
             self._idle.set()
 
 
-async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
+async def _inspect(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
     """Inspects what one pull covers; False if it is to be tried again later, after so many `attempts`."""
     taken = waiting.take()
     start, stop = taken[0][0], taken[-1][1]
@@ -148,7 +148,7 @@ async def _look(queue: Audited, waiting: _Waiting, attempts: int) -> bool:
         return False
     for message in pulled.messages:
         if any(low <= message.queue_offset < high for low, high in taken):
-            queue.look(message)
+            queue.count_foreign(message)
     moved = pulled.code == Response.PULL_OFFSET_MOVED
     done = pulled.min_offset if moved else pulled.next_offset
     if done > start:  # or the queue does not show yet, or no longer has, what was there

@@ -138,11 +138,11 @@ class OffsetMap:
 
     def target_of(self, source: int) -> int | None:
         """The target offset of the message at `source`, if it was copied."""
-        return _look_up(self._sources, self._targets, self._length, source)
+        return _find(self._sources, self._targets, self._length, source)
 
     def source_of(self, target: int) -> int | None:
         """The source offset of the message at `target`, if it is a copy."""
-        return _look_up(self._targets, self._sources, self._length, target)
+        return _find(self._targets, self._sources, self._length, target)
 
     def __iter__(self) -> Iterator[Interval]:
         return map(Interval, self._sources, self._targets, self._length)
@@ -151,7 +151,7 @@ class OffsetMap:
         return len(self._sources)
 
 
-def _look_up(keys: list[int], values: list[int], lengths: list[int], key: int) -> int | None:
+def _find(keys: list[int], values: list[int], lengths: list[int], key: int) -> int | None:
     at = bisect_right(keys, key) - 1
     if at < 0 or key >= keys[at] + lengths[at]:
         return None

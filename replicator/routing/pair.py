@@ -108,7 +108,7 @@ class QueuePair:
         """The target queue's master, topic and number; `Unreachable` while it has no master."""
         return self._target.place()
 
-    def look(self, message: StoredMessage) -> None:
+    def count_foreign(self, message: StoredMessage) -> None:
         """Counts a message of the target queue that was not stored by the last batches."""
         found, offset = provenance_of(message, self.topic), message.queue_offset
         if found is not None and self._target.is_ours(found):

@@ -59,8 +59,8 @@ class Sealer:
         Args:
             source: the first message's `__RPL_SOURCE`.
         """
-        told = b"%d/%d/%d" % extent
-        return b"%b\x01%b/%b\x02" % (SEAL, told, self._digest(topic, source, told))
+        counts = b"%d/%d/%d" % extent
+        return b"%b\x01%b/%b\x02" % (SEAL, counts, self._digest(topic, source, counts))
 
     def extent(self, topic: str, raw: bytes) -> Extent | None:
         """What the seal in a message's properties proves; None: nothing."""

@@ -184,7 +184,7 @@ class SinkTask:
                     await self._deliver(half)
                 return None
             return await self._deliver_single(batch, rejected)
-        self._settle(batch, stored)
+        self._account_for(batch, stored)
         return None
 
     async def _send(self, batch: Batch) -> Stored:
@@ -310,10 +310,10 @@ class SinkTask:
             return await self._reject(batch, rejected.message)
         # Retries and dead letters go out with other properties than those that were packed, and in a single send
         # brokers put properties into another order.
-        self._settle(batch, stored, checkable=False)
+        self._account_for(batch, stored, checkable=False)
         return None
 
-    def _settle(self, batch: Batch, stored: Stored, *, checkable: bool = True) -> None:
+    def _account_for(self, batch: Batch, stored: Stored, *, checkable: bool = True) -> None:
         """Accounts for a batch that the target has acknowledged, which may be a part of the one that was taken.
 
         Args:

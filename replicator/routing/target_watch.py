@@ -69,9 +69,9 @@ class TargetWatch:
         """Until it is cancelled."""
         while True:
             await asyncio.sleep(_INTERVAL)
-            await asyncio.gather(*(self.look(target, broker) for broker in list(self._queues)))
+            await asyncio.gather(*(self.check(target, broker) for broker in list(self._queues)))
 
-    async def look(self, target: Cluster, broker: str) -> None:
+    async def check(self, target: Cluster, broker: str) -> None:
         """Checks the connection to `broker`, and the ends of some of its queues, once."""
         queues = self._queues[broker]
         if not queues:

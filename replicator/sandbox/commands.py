@@ -27,7 +27,7 @@ from replicator.sandbox.reports import (
     SandboxDown,
     SandboxReport,
 )
-from replicator.sandbox.running import run, telling
+from replicator.sandbox.running import progress, run
 from replicator.sandbox.spec import ACL_VERSIONS, HA_VERSIONS, PROXY_VERSIONS, VERSIONS, ClusterSpec
 from replicator.sandbox.state import Record, RecordedProcess, State
 
@@ -128,8 +128,8 @@ async def _start(specs: Sequence[ClusterSpec], state: State, output: Output) -> 
         for spec in specs:
             state.add(spec)
             added.append(spec)
-        with telling(f"Starting {' and '.join(wanted)} …", steps=True) as tell:
-            await together(_cluster(spec, state=state, say=tell).start() for spec in specs)
+        with progress(f"Starting {' and '.join(wanted)} …", steps=True) as say:
+            await together(_cluster(spec, state=state, say=say).start() for spec in specs)
     except BaseException:
         for spec in added:
             await state.end(spec.name)

@@ -15,7 +15,7 @@ from rich.console import Console
 from replicator.errors import ReplicatorError
 from replicator.exit_codes import ExitCode
 
-__all__ = ["run", "telling"]
+__all__ = ["progress", "run"]
 
 
 def run(command: Callable[[], Coroutine[None, None, int]], *, interrupted: int = 128 + signal.SIGINT) -> None:
@@ -41,7 +41,7 @@ def run(command: Callable[[], Coroutine[None, None, int]], *, interrupted: int =
 
 
 @contextmanager
-def telling(what: str, *, steps: bool = False) -> Iterator[Callable[[str], None]]:
+def progress(what: str, *, steps: bool = False) -> Iterator[Callable[[str], None]]:
     """Says on standard error what is being done; in a terminal it can be replaced, elsewhere it is one line.
 
     Args:
@@ -50,9 +50,9 @@ def telling(what: str, *, steps: bool = False) -> Iterator[Callable[[str], None]
     console, began = Console(stderr=True), time.monotonic()
     if not console.is_terminal:
 
-        def line(told: str) -> None:
+        def line(step: str) -> None:
             if steps:
-                print(f"{time.monotonic() - began:5.1f} s  {told}", file=sys.stderr, flush=True)
+                print(f"{time.monotonic() - began:5.1f} s  {step}", file=sys.stderr, flush=True)
 
         print(what, file=sys.stderr, flush=True)
         yield line

@@ -18,7 +18,7 @@ from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.sandbox import traffic
 from replicator.sandbox.reports import Consumed, Produced, TopicHeld, TopicMade
-from replicator.sandbox.running import run, telling
+from replicator.sandbox.running import progress, run
 from replicator.sandbox.state import State
 
 __all__ = ["consume", "produce", "topic", "topics"]
@@ -114,9 +114,9 @@ async def _produce(topic: str, cluster: str, *, shape: traffic.Shape, count: int
     state, sent = State(), 0
     record = traffic.choose(state, cluster)
     async with traffic.opened(record, state) as client:
-        with telling(f"Sending to {topic} …") as tell:
+        with progress(f"Sending to {topic} …") as say:
             async for sent in traffic.produce(client, topic, shape, count=count, rate=rate):
-                tell(f"Sent {sent:,} of {count:,} to {topic} …")
+                say(f"Sent {sent:,} of {count:,} to {topic} …")
     found = Produced(cluster=record.name, topic=topic, messages=sent)
     show(found, output, Text(f"Sent {counted(sent, 'message')} to {topic} at {record.name}."))
     return 0

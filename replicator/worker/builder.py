@@ -219,7 +219,7 @@ def _context(
         settle_timeout=settings.settle_timeout,
         drain_timeout=settings.drain_timeout,
         stall_timeout=settings.stall_timeout,
-        look_interval=settings.metadata_refresh_interval,
+        metadata_refresh_interval=settings.metadata_refresh_interval,
         audit=audit,
         auditor=_auditor(audit, coordinator.me),
         publish=group.publish,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
-from replicator.connector.context import NoSource, look
+from replicator.connector.context import NoSource, read_clusters
 from replicator.connector.identity import group_name, refuse_other_group, refuse_other_ids
 from replicator.group.known_group import KnownGroup, UnreadMirror, find_group
 from replicator.group.mirror_past import seconds_needed
@@ -64,7 +64,7 @@ async def find(settings: Settings, clusters: Clusters, store: Store, connect: Ca
     target = Discovery(clusters.target, masters_only=True)
     past = seconds_needed(settings.state_republish_interval, settings.session_timeout)
     try:
-        identity = await look(settings, source, target, store)
+        identity = await read_clusters(settings, source, target, store)
     except NoSource as error:
         kept = store.identity()
         meant = settings

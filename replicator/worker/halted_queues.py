@@ -70,7 +70,7 @@ class HaltedQueues:
     def states(self) -> list[QueueState]:
         return list(self._states.values())
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Finds out which queues are halted, and asks the source for their lag."""
         if not self._coordinator.speaks_for_all():
             self._states.clear()

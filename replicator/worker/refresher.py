@@ -60,9 +60,9 @@ class Refresher:
     async def refresh(self) -> None:
         """Looks for new topics and queues, and for brokers and masters that have moved."""
         agenda = self._agenda
-        looks = [self._look(side) for side in self._sides]
+        refreshes = [self._refresh_side(side) for side in self._sides]
         logs = [each.refresh() for each in (self._control, self._mirror) if each is not None]
-        ended = await asyncio.gather(*looks, *logs, return_exceptions=True)
+        ended = await asyncio.gather(*refreshes, *logs, return_exceptions=True)
         failures = [each for each in ended if isinstance(each, BaseException)]
         for failure in failures:  # one side's absence must not hide what happens on the other
             if not isinstance(failure, ReplicatorError | OSError):
@@ -86,7 +86,7 @@ class Refresher:
         self.refreshed_at = time.time()
         agenda.wake()
 
-    async def _look(self, side: Side) -> None:
+    async def _refresh_side(self, side: Side) -> None:
         discovery = self._sides[side]
         topology = await discovery.refresh()
         self._agenda.plan |= self._forgotten.follow(side, discovery, topology)

@@ -109,7 +109,7 @@ class Releases:
             )
         return self._releases[route.name].done.shown()
 
-    async def look(self) -> None:
+    async def resume(self) -> None:
         """Goes on with releases that this worker saw to before it was restarted."""
         for route in self._routes:
             if not isinstance(route, Route):

@@ -20,8 +20,8 @@ from replicator.worker.heartbeats import Heartbeats
 
 __all__ = ["Standby"]
 
-#: Seconds between two looks for the source.
-_LOOK: Final = 2.0
+#: Seconds between two requests to a source that is away.
+_POLL_INTERVAL: Final = 2.0
 
 log = get_logger(__name__)
 
@@ -67,19 +67,19 @@ class Standby:
         log.warning("the source is away: standing by; nothing is copied", reason=self.reason)
         stopping = asyncio.ensure_future(stop.wait())
         stopping.add_done_callback(lambda _: self._agenda.wake())
-        looking = asyncio.create_task(self._look(), name="look for the source")
+        waiting = asyncio.create_task(self._wait_for_source(), name="look for the source")
         while not (stop.is_set() or self._found):
             self._agenda.begin_turn()
-            if self._mirror.settled and not self._republished:
+            if self._mirror.caught_up and not self._republished:
                 await self._republish()
                 self._agenda.wants_reconcile()
             if self._agenda.reconcile:
                 follow()
             await self._agenda.next_turn()
-            if looking.done():
-                looking.result()  # or an error in it would be seen by nobody
+            if waiting.done():
+                waiting.result()  # or an error in it would be seen by nobody
         stopping.cancel()
-        looking.cancel()
+        waiting.cancel()
         await self._mirror.flush()
         await self._heartbeats.observe(MemberState.LEFT)
         return self._found
@@ -100,14 +100,14 @@ class Standby:
         except (ReplicatorError, OSError) as error:
             log.warning("refresh failed", reason=str(error))
 
-    async def _look(self) -> None:
+    async def _wait_for_source(self) -> None:
         """Returns when the source is back: when its name servers and one of its brokers answer."""
         while not self._source.topics:
             try:
                 await self._source.refresh()
             except (ReplicatorError, OSError) as error:
                 self.reason = str(error)
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_INTERVAL)
         log.warning("the source is back: starting")
         self._found = True
         self._agenda.wake()

@@ -18,7 +18,7 @@ __all__ = ["Cleaner"]
 #: Seconds that something must have been gone without a break before it is forgotten.
 PATIENCE: Final = 600.0
 #: Looks in that time.
-_LOOKS: Final = 20
+_POLLS: Final = 20
 
 log = get_logger(__name__)
 
@@ -45,16 +45,16 @@ class Cleaner:
         self._source = source
         self._patience = PATIENCE if patience is None else patience
         self._since: dict[_Gone, float] = {}
-        self._looked = -inf
+        self._checked = -inf
 
     def clean(self, now: float) -> None:
         """Looks, now and then, and forgets what has been gone for long enough."""
         if not self._coordinator.leads():
             self._since.clear()
             return
-        if now - self._looked < self._patience / _LOOKS:
+        if now - self._checked < self._patience / _POLLS:
             return
-        self._looked = now
+        self._checked = now
         gone = {*self._topics(), *self._workers()}
         self._since = {each: self._since.get(each, now) for each in gone}
         for each, since in list(self._since.items()):

@@ -49,7 +49,7 @@ from replicator.worker.task_runner import TaskRunner
 __all__ = ["Worker"]
 
 #: Seconds between two looks whether a worker that joins has to give way.
-_JOIN_LOOK: Final = 0.5
+_JOIN_POLL_INTERVAL: Final = 0.5
 #: Seconds between two looks for releases that go on here.
 _RELEASES: Final = 2.0
 #: Seconds between two looks for the first broker that takes messages.
@@ -262,7 +262,7 @@ class Worker:
         schedule.every(settings.state_flush_interval, self.progress.save, name="state flush")
         schedule.every(settings.heartbeat_interval, self.heartbeats.observe, name="heartbeat at the target")
         schedule.every(settings.heartbeat_interval, self.probe.probe, name="target probe")
-        schedule.every(_RELEASES, self.releases.look, name="releases of parked messages")
+        schedule.every(_RELEASES, self.releases.resume, name="releases of parked messages")
         if self.standby is not None:
             self.standby.schedule(
                 schedule,
@@ -274,7 +274,7 @@ class Worker:
         schedule.every(settings.heartbeat_interval, self.heartbeats.beat, name="heartbeat")
         schedule.every(settings.metadata_refresh_interval, self.refresher.refresh, name="metadata refresh")
         schedule.every(settings.metadata_refresh_interval, self.refresher.sample, name="lag sample")
-        schedule.every(settings.metadata_refresh_interval, self.halted.look, name="lag of halted queues")
+        schedule.every(settings.metadata_refresh_interval, self.halted.refresh, name="lag of halted queues")
         schedule.every(settings.state_publish_interval, self._publish, name="state publication")
         schedule.every(settings.state_republish_interval, self._publish_all, name="publication of all state")
         schedule.every(max(1.0, settings.stall_timeout / _WATCHED), self._watch, name="watchdog")
@@ -307,7 +307,7 @@ class Worker:
         stopped = asyncio.ensure_future(stop.wait())
         joined = asyncio.ensure_future(self.group.joined.wait())
         while not (stopped.done() or joined.done() or self._conflict is not None):
-            await asyncio.wait([stopped, joined], timeout=_JOIN_LOOK, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([stopped, joined], timeout=_JOIN_POLL_INTERVAL, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         joined.cancel()
         self.group.recall()
@@ -330,7 +330,7 @@ class Worker:
 
     def _wanted(self) -> Callable[[str], bool]:
         """Whether a task of ours is to run now: none before the target has said what was decided there."""
-        if self.mirror is not None and not self.mirror.settled:
+        if self.mirror is not None and not self.mirror.caught_up:
             return lambda _: False
         return self.routes.wanted()
 
@@ -347,9 +347,9 @@ class Worker:
         self._do(decision, before)
         if decision.fence:
             await self.leader.end()
-        settled = coordinator.settled(wanted)
-        self.rebalances.look(coordinator.assignment.generation, now(), settled=settled)
-        self.unowned.look(coordinator, tasks, now())
+        stable = coordinator.stable(wanted)
+        self.rebalances.update(coordinator.assignment.generation, now(), stable=stable)
+        self.unowned.update(coordinator, tasks, now())
         self.leader.lead()
         if coordinator.stage is MemberState.LEAVING and not coordinator.running:
             await self.leader.end()

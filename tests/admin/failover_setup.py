@@ -61,7 +61,7 @@ class Setup:
             store=SimpleNamespace(begins_late=lambda *place: place in self.late),
         )
         self.sync: Any = SimpleNamespace(
-            copy=lambda _concerns=None: copying(plans, {}),
+            copied=SimpleNamespace(snapshot=lambda _concerns=None: copying(plans, {})),
             hand_over=self.hand_over,
             places=self.places,
             in_flight_problems=[],

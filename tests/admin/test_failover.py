@@ -28,8 +28,8 @@ def setup(monkeypatch: pytest.MonkeyPatch) -> Setup:
     monkeypatch.setattr(topic_lag, "max_offset", made.end)
     monkeypatch.setattr(topic_lag, "min_offset", made.end)
     monkeypatch.setattr(running_tasks, "_SECONDS", 0.01)
-    monkeypatch.setattr(running_tasks, "_LOOK", 0.001)
-    monkeypatch.setattr(under_test, "_LOOK", 0.001)
+    monkeypatch.setattr(running_tasks, "_POLL_INTERVAL", 0.001)
+    monkeypatch.setattr(under_test, "_POLL_INTERVAL", 0.001)
     return made
 
 

@@ -25,13 +25,13 @@ from replicator.state.queue_records import position_record, restore
 def test_a_rebalance_lasts_until_every_task_has_its_owner() -> None:
     """A burst of assignments is counted each, and its time once."""
     found = Rebalances()
-    found.look(Generation(0, ""), 1.0, settled=False)
+    found.update(Generation(0, ""), 1.0, stable=False)
     assert (found.count, found.going_on) == (0, False)
-    found.look(Generation(1, "a"), 10.0, settled=False)
-    found.look(Generation(2, "a"), 12.0, settled=False)
+    found.update(Generation(1, "a"), 10.0, stable=False)
+    found.update(Generation(2, "a"), 12.0, stable=False)
     assert (found.count, found.going_on, found.seconds(13.0)) == (2, True, 3.0)
-    found.look(Generation(2, "a"), 14.0, settled=True)
-    found.look(Generation(2, "a"), 20.0, settled=False)
+    found.update(Generation(2, "a"), 14.0, stable=True)
+    found.update(Generation(2, "a"), 20.0, stable=False)
     assert (found.count, found.going_on, found.seconds(99.0)) == (2, False, 4.0)
 
 

@@ -53,7 +53,7 @@ def test_with_the_source_dead_the_targets_log_counts() -> None:
 
 
 async def test_waiting_ends_when_they_have_stopped_or_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_tasks, "_LOOK", 0.0)
+    monkeypatch.setattr(running_tasks, "_POLL_INTERVAL", 0.0)
     asked = worker(mine=("route/orders",))
     monkeypatch.setattr(running_tasks, "_SECONDS", 0.05)
     assert not await stopped(asked, ("route",))

@@ -67,7 +67,7 @@ async def _lag(
         settings=RouteSettings(),
         topics=SimpleNamespace(plans=[plan], parked={}),
         parking=SimpleNamespace(options=lambda options: options),
-        sync=SimpleNamespace(copy=lambda: SimpleNamespace(queue=lambda *_: copied)),
+        sync=SimpleNamespace(copied=SimpleNamespace(snapshot=lambda: SimpleNamespace(queue=lambda *_: copied))),
     )
     reader = SimpleNamespace(address="b:1", refuse_pause=lambda: None)
     context: Any = SimpleNamespace(

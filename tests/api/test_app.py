@@ -89,10 +89,10 @@ def test_a_leader_that_gives_a_task_to_nobody(
         coordinator.membership.heard(side, beat, 100.0, place="a")
     members = frozenset({"aaa", "w"})
     coordinator.adopt(Assignment(generation=Generation(2, "aaa"), members=members, owners=owners))
-    unowned.look(coordinator, {"route/orders"}, 100.0)
+    unowned.update(coordinator, {"route/orders"}, 100.0)
     assert reasons(worker) == {}, "the next assignment may be on its way"
     clock = 110.5
-    unowned.look(coordinator, {"route/orders"}, 103.0)
+    unowned.update(coordinator, {"route/orders"}, 103.0)
     assert reasons(worker) == {
         "route": "no worker has its task route/orders, for 10 s now: aaa leads the group and has not assigned it;"
         " if that goes on, see whether there is such a worker, and sign the group's messages"

@@ -26,7 +26,7 @@ async def test_events_come_as_they_are_logged() -> None:
     events, closed = RecentEvents(), asyncio.Event()
     for n in range(3):
         events(None, "info", {"event": f"e{n}", "topic": "orders"})
-    feed = stream(events, 1, closing=closed.is_set, look=0.01)
+    feed = stream(events, 1, closing=closed.is_set, interval=0.01)
     assert [parsed(await anext(feed)).event for _ in range(2)] == ["e1", "e2"]
     events(None, "warning", {"event": "line\nbreak", "actor": "page"})
     late = parsed(await anext(feed))

@@ -66,13 +66,13 @@ async def test_name_servers_that_move(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert (await servers.invoke(106, {}))[0] == first.address
             assert (server.asked, servers.addresses) == (1, [first.address])
             server.body = f"{second.address};{first.address}"
-            monkeypatch.setattr(servers, "_look_at", 0.0)
+            monkeypatch.setattr(servers, "_refresh_at", 0.0)
             assert (await servers.invoke(106, {}))[0] == second.address
             server.body, server.status = first.address, 500
-            monkeypatch.setattr(servers, "_look_at", 0.0)
+            monkeypatch.setattr(servers, "_refresh_at", 0.0)
             assert (await servers.invoke(106, {}))[0] == second.address
             assert servers.addresses == [second.address, first.address]
-            monkeypatch.setattr(module, "_LOOK_IN_NEED", 0.0)
+            monkeypatch.setattr(module, "_REFRESH_IN_NEED", 0.0)
             monkeypatch.setattr(module, "_TIMEOUT", 0.5)
             await second.stop()
             await first.stop()

@@ -98,11 +98,11 @@ async def test_one_of_them_is_told() -> None:
     refusals = iter([0, 1])
     async with Peer() as other, Peer(lambda session, request: session.answer(request, next(refusals))) as peer:
         servers = NameServers([other.address, peer.address], Security())
-        await servers.tell(peer.address, 100, {"key": "T"})
+        await servers.ask_one(peer.address, 100, {"key": "T"})
         with pytest.raises(BrokerRefused):
-            await servers.tell(peer.address, 100, {"key": "T"})
+            await servers.ask_one(peer.address, 100, {"key": "T"})
         with pytest.raises(Unreachable, match="not among the name servers"):
-            await servers.tell(dead(), 100, {})
+            await servers.ask_one(dead(), 100, {})
         assert [dict(each.fields) for each in peer.requests] == [{"key": "T"}] * 2
         assert other.requests == []
         await servers.close()

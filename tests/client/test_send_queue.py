@@ -70,10 +70,10 @@ def test_what_the_peer_has_taken(tls: bool) -> None:
     line, clock = Line(tls=tls), SimpleNamespace(now=0.0)
     queue = SendQueue(line, None, lambda: clock.now)
     queue.given, line.left = 100, 60
-    queue.look()
+    queue.measure()
     assert (queue.taken, queue.has_taken(40), queue.has_taken(41)) == (40, not tls, False)
     line.left = 0
-    queue.look()
+    queue.measure()
     assert queue.taken == 100
     assert queue.has_taken(100)
 
@@ -82,16 +82,16 @@ def test_a_line_moves_while_something_left_gets_less() -> None:
     """Not where nothing is left, and not because more is given."""
     line, clock = Line(tls=False), SimpleNamespace(now=0.0)
     queue = SendQueue(line, None, lambda: clock.now)
-    queue.look()
+    queue.measure()
     assert not queue.is_moving
     queue.given, line.left, clock.now = 100, 100, 50.0
-    queue.look()
+    queue.measure()
     assert not queue.is_moving
     line.left = 99
-    queue.look()
+    queue.measure()
     assert queue.is_moving
     queue.given, line.left, clock.now = 200, 199, 59.9
-    queue.look()
+    queue.measure()
     assert queue.is_moving
     clock.now = 60.1
     assert not queue.is_moving

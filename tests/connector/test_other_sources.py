@@ -30,7 +30,7 @@ async def test_a_copy_of_a_queue_that_no_topic_has(
         target=SimpleNamespace(cluster=SimpleNamespace(master=lambda name: name)),
         identity=Identity("east", "west"),
     )
-    found = await OtherSources(RouteSettings(), context).look("T", [Queue("x", 0)])
+    found = await OtherSources(RouteSettings(), context).read("T", [Queue("x", 0)])
     assert found.ours == ({Queue("a", queue_id): Queue("x", 0)} if ours else {})
     assert not found.others
 
@@ -58,6 +58,6 @@ async def test_copies_of_topics_that_have_one_name_at_the_target(monkeypatch: py
     )
     queues = [Queue("x", n) for n in range(3)]
     for topic, queue_id in (("T", 0), ("U", 1)):
-        found = await OtherSources(RouteSettings(), context).look("S", queues, of=topic)
+        found = await OtherSources(RouteSettings(), context).read("S", queues, of=topic)
         assert found.ours == {Queue("a", 0): Queue("x", queue_id)}
         assert found.untold == {*queues} - {Queue("x", queue_id)}

@@ -39,7 +39,7 @@ def _topics(store: Store, target: dict[str, dict[str, TopicConfig]]) -> RouteTop
         identity=Identity("east", "west"),
         store=store,
         group="",
-        look_interval=5.0,
+        metadata_refresh_interval=5.0,
         system_names=lambda: (),
     )
     return RouteTopics("route", RouteSettings(topics=["orders"], retry_topics=True), context)
@@ -120,7 +120,7 @@ async def test_a_target_queue_that_is_found_is_given_once(tmp_path: Path, monkey
     context: Any = topics._context
     context.source.topics["a"] |= {name: replace(ORDERS, name=name) for name in names}
 
-    async def look(topic: str, queues: Iterable[Queue], *, of: str = "") -> TargetCopies:
+    async def read(topic: str, queues: Iterable[Queue], *, of: str = "") -> TargetCopies:
         """Queue 2 is of the second one; whose queue 0 and 1 were cannot be said."""
         assert bool(of) == (topic == target)
         if topic != target:
@@ -128,7 +128,7 @@ async def test_a_target_queue_that_is_found_is_given_once(tmp_path: Path, monkey
         ours = {Queue("a", 0): Queue("x", 2)} if of == names[1] and Queue("x", 2) in queues else {}
         return TargetCopies(ours, Counter(), {Queue("x", 0), Queue("x", 1)})
 
-    monkeypatch.setattr(topics._others, "look", look)
+    monkeypatch.setattr(topics._others, "read", read)
     topics.plan()
     assert await topics.find_maps() == {
         "orders": {},

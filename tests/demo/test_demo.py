@@ -50,15 +50,15 @@ class Demo:
         """Waits until it has printed that."""
         async with asyncio.timeout(_END_SECONDS):
             while not re.search(pattern, self.output):
-                assert self._look() is None, self.output
+                assert self._check() is None, self.output
                 await asyncio.sleep(0.2)
-        self._look()
+        self._check()
 
     async def ended(self) -> int:
         """Its exit code."""
         async with asyncio.timeout(_END_SECONDS):
             while True:
-                if (code := self._look()) is not None:
+                if (code := self._check()) is not None:
                     return code
                 await asyncio.sleep(0.2)
 
@@ -80,7 +80,7 @@ class Demo:
         self._process.kill()
         self._process.wait()
 
-    def _look(self) -> int | None:
+    def _check(self) -> int | None:
         """Whether it has ended; notes its descendants."""
         parents: dict[int, list[int]] = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):

@@ -76,10 +76,10 @@ async def test_what_is_planted_is_named(scene: SceneOf, tmp_path: Path, spec: Cl
         await until(lambda: verified(worker, topic), what="the rest verified")
         assert named(worker, topic) == expected
         assert worker.metric("audit_differences_total") == len(expected)
-        await _told(worker, topic, expected)
+        await _reports(worker, topic, expected)
 
 
-async def _told(worker: Worker, topic: str, expected: Found) -> None:
+async def _reports(worker: Worker, topic: str, expected: Found) -> None:
     """In the audit log, in the log, and by readiness."""
     entries = [json.loads(line) for line in (worker.store / "audit.jsonl").read_text().splitlines()]
     events = [each for each in entries if each["action"] == "difference"]

@@ -93,11 +93,11 @@ async def test_tasks_wait_until_all_was_read_and_our_heartbeat_after_it(make: Ca
     """Whatever was decided there before we came, such as a failover, is known then."""
     setup = await opened(make())
     await setup.mirror.beat({}, MemberState.ONLINE)
-    assert not setup.mirror.settled
+    assert not setup.mirror.caught_up
     setup.log.was_read = setup.log.caught_up = True
-    assert not setup.mirror.settled
+    assert not setup.mirror.caught_up
     setup.deliver()
-    assert setup.mirror.settled
+    assert setup.mirror.caught_up
     assert setup.woken
 
 
@@ -112,10 +112,10 @@ async def test_a_target_that_refuses_the_topics_is_not_waited_for(
     setup.log.failure = refused
     opening = asyncio.create_task(setup.mirror.open(dict))
     await asyncio.sleep(0)
-    assert not setup.mirror.settled
+    assert not setup.mirror.caught_up
     assert "no" in setup.mirror.reason
     clock[0] += 5.1
-    assert setup.mirror.settled
+    assert setup.mirror.caught_up
     opening.cancel()
 
 
@@ -127,12 +127,12 @@ async def test_one_refusal_does_not_start_tasks(
     monkeypatch.setattr(under_test, "now", lambda: clock[0])
     setup.log.failure = BrokerRefused("b", 310, 16, "no permission")
     await setup.mirror.beat({}, MemberState.ONLINE)
-    assert not setup.mirror.settled
+    assert not setup.mirror.caught_up
     assert setup.mirror.listened() is None
     setup.log.failure = None
     await setup.mirror.beat({}, MemberState.ONLINE)
     clock[0] += 6
-    assert not setup.mirror.settled
+    assert not setup.mirror.caught_up
 
 
 async def test_others_are_seen_there(make: Callable[..., Setup]) -> None:
@@ -208,7 +208,7 @@ async def test_the_whole_topic_is_read_where_the_recent_part_has_nothing(make: C
     body = records(Record(Kind.CONNECTOR, "route", Version(9, "w9"), CONNECTOR))
     setup.mirror.on_past(LogMessage(MessageQueue("control", "b", 0), body, 1))
     await ended(setup, waiting)
-    assert setup.mirror.settled
+    assert setup.mirror.caught_up
     assert setup.store.state.get(Kind.CONNECTOR, "route") == CONNECTOR
     assert setup.mirror.inbox.ignored == {}
 
@@ -224,7 +224,7 @@ async def until_the_whole_topic_is_read(setup: Setup) -> asyncio.Task[None]:
     waiting = asyncio.create_task(setup.mirror.read({}))
     setup.mirror.on_caught_up()
     await until(lambda: setup.caught_up)
-    assert not setup.mirror.settled
+    assert not setup.mirror.caught_up
     return waiting
 
 
@@ -244,9 +244,9 @@ async def test_a_whole_topic_that_no_broker_has_shown_is_not_read(make: Callable
     setup.whole.caught_up = True
     setup.caught_up()
     await asyncio.sleep(0.01)
-    assert not setup.mirror.settled
+    assert not setup.mirror.caught_up
     await ended(setup, waiting)
-    assert setup.mirror.settled
+    assert setup.mirror.caught_up
 
 
 async def test_a_whole_topic_that_cannot_be_opened_is_tried_again(
@@ -257,11 +257,11 @@ async def test_a_whole_topic_that_cannot_be_opened_is_tried_again(
     setup.whole.failure = Unreachable("b", "down")
     waiting = await until_the_whole_topic_is_read(setup)
     await asyncio.sleep(0.01)
-    assert not setup.mirror.settled
+    assert not setup.mirror.caught_up
     setup.whole.failure = None
     await until(lambda: setup.whole.opened)
     await ended(setup, waiting)
-    assert setup.mirror.settled
+    assert setup.mirror.caught_up
 
 
 async def test_a_whole_topic_that_stays_unread_does_not_hold_tasks_for_ever(
@@ -272,9 +272,9 @@ async def test_a_whole_topic_that_stays_unread_does_not_hold_tasks_for_ever(
     setup = make()
     waiting = await until_the_whole_topic_is_read(setup)
     clock[0] += 19.0
-    assert not setup.mirror.settled
+    assert not setup.mirror.caught_up
     clock[0] += 2.0
-    assert setup.mirror.settled
+    assert setup.mirror.caught_up
     waiting.cancel()
 
 
@@ -300,6 +300,6 @@ async def test_patience_does_not_end_while_the_whole_topic_is_read(
     for _ in range(10):
         clock[0] += 19.0
         setup.mirror.on_past(LogMessage(MessageQueue("control", "b", 0), b"{}", 1))
-        assert not setup.mirror.settled
+        assert not setup.mirror.caught_up
     clock[0] += 21.0
-    assert setup.mirror.settled
+    assert setup.mirror.caught_up

@@ -34,18 +34,18 @@ def test_what_the_assignment_leaves_out_and_what_the_dead_have() -> None:
     """Each counts for as long as nobody alive has it."""
     coordinator, unowned = group(0.0, "x"), UnownedTasks()
     give(coordinator, 1, {"route/a": "x"})
-    unowned.look(coordinator, TASKS, 0.0)
+    unowned.update(coordinator, TASKS, 0.0)
     assert unowned.older(0.0, 3.0) == {"route/b": 3.0}
     hear(coordinator, 4.0, "x")
     give(coordinator, 2, {"route/a": "gone", "route/b": "w"})
-    unowned.look(coordinator, TASKS, 4.0)
+    unowned.update(coordinator, TASKS, 4.0)
     assert unowned.older(0.0, 6.0) == {"route/a": 2.0}
     hear(coordinator, 7.0, "x")
     give(coordinator, 3, {"route/a": "x"})
-    unowned.look(coordinator, TASKS, 7.0)
+    unowned.update(coordinator, TASKS, 7.0)
     assert unowned.older(0.0, 8.0) == {"route/b": 1.0}
     assert unowned.older(2.0, 8.0) == {}
-    unowned.look(coordinator, {"route/a"}, 9.0)
+    unowned.update(coordinator, {"route/a"}, 9.0)
     assert unowned.older(0.0, 9.0) == {}, "its connector was stopped, or its topic deleted"
 
 
@@ -58,7 +58,7 @@ def test_a_takeover_is_over_before_it_counts() -> None:
         now = quarter / 4
         hear(coordinator, now)
         coordinator.step(now, TASKS, wanted=lambda _: True)
-        unowned.look(coordinator, TASKS, now)
+        unowned.update(coordinator, TASKS, now)
         longest = max([longest, *unowned.older(0.0, now).values()])
     assert coordinator.owned == TASKS
     assert longest < 1.0
@@ -67,10 +67,10 @@ def test_a_takeover_is_over_before_it_counts() -> None:
 def test_without_a_lease_nothing_is_known() -> None:
     """The group may have assigned the tasks meanwhile; what is left when the lease is back counts from then on."""
     coordinator, unowned = group(0.0), UnownedTasks()
-    unowned.look(coordinator, TASKS, 0.0)
-    unowned.look(coordinator, TASKS, 60.0)
+    unowned.update(coordinator, TASKS, 0.0)
+    unowned.update(coordinator, TASKS, 60.0)
     assert unowned.older(0.0, 60.0) == {}
     hear(coordinator, 61.0)
-    unowned.look(coordinator, TASKS, 61.0)
+    unowned.update(coordinator, TASKS, 61.0)
     assert unowned.older(1.0, 61.5) == {}
     assert set(unowned.older(1.0, 62.0)) == TASKS

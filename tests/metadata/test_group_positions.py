@@ -87,7 +87,7 @@ def no_brokers() -> GroupPositions:
 class Register:
     """Every name is a group, at both sides."""
 
-    async def look(self, _: object) -> None:
+    async def learn(self, _: object) -> None:
         pass
 
     def is_taken(self, _broker: str, _name: str) -> bool:
@@ -95,7 +95,7 @@ class Register:
 
 
 @pytest.fixture
-def look(monkeypatch: pytest.MonkeyPatch) -> Callable[[History], History]:
+def history_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[History], History]:
     """Makes the target queue that of a history."""
     return lambda history: shown(history, monkeypatch)
 
@@ -130,10 +130,10 @@ def shown(history: History, patch: pytest.MonkeyPatch) -> History:
 
 @pytest.mark.parametrize("there", [60, 95])
 def test_what_a_group_would_miss_is_counted_where_the_offset_map_does_not_reach(
-    look: Callable[[History], History], there: int
+    history_of: Callable[[History], History], there: int
 ) -> None:
     """It is ahead at the target, as when somebody has set it, or has consumed there."""
-    history = look(History())
+    history = history_of(History())
     for _ in range(50):  # each copy is a run of its own
         history.send(1)
         history.foreign(1)
@@ -143,10 +143,10 @@ def test_what_a_group_would_miss_is_counted_where_the_offset_map_does_not_reach(
 
 
 def test_a_group_that_is_behind_stays_where_it_is_when_the_source_is_truncated(
-    look: Callable[[History], History],
+    history_of: Callable[[History], History],
 ) -> None:
     """It has not read what the source still has; and it goes on with the source, over what that has lost."""
-    history = look(History())
+    history = history_of(History())
     history.send(100)
     history.lose(20)
     for _ in range(2):  # also once there are new copies
@@ -159,9 +159,9 @@ def test_a_group_that_is_behind_stays_where_it_is_when_the_source_is_truncated(
     assert history.settled(85, 50)[1] == 105
 
 
-def test_one_that_was_moved_too_far_would_miss_messages(look: Callable[[History], History]) -> None:
+def test_one_that_was_moved_too_far_would_miss_messages(history_of: Callable[[History], History]) -> None:
     """It is not moved back unless forced, and it is said."""
-    history = look(History())
+    history = history_of(History())
     history.send(100)
     history.lose(20)
     history.send(5)
@@ -172,9 +172,9 @@ def test_one_that_was_moved_too_far_would_miss_messages(look: Callable[[History]
     assert action.blocked
 
 
-def test_a_recreated_queue_has_nothing_in_common(look: Callable[[History], History]) -> None:
+def test_a_recreated_queue_has_nothing_in_common(history_of: Callable[[History], History]) -> None:
     """Its first message is the first that the group reads."""
-    history = look(History())
+    history = history_of(History())
     history.send(100)
     history.lose(100)
     history.send(10)
@@ -185,11 +185,11 @@ def test_a_recreated_queue_has_nothing_in_common(look: Callable[[History], Histo
 
 @pytest.mark.parametrize("most", [7, 1000])
 def test_a_group_far_before_the_map_gets_there_bit_by_bit(
-    look: Callable[[History], History], monkeypatch: pytest.MonkeyPatch, most: int
+    history_of: Callable[[History], History], monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """Of a long queue some is read at a time; what is not read is no message of others."""
     monkeypatch.setattr(scanned_copies, "_MOST", most)
-    history = look(History())
+    history = history_of(History())
     for _ in range(30):
         history.send(3)
         history.source.append(-1)  # left out
@@ -203,11 +203,11 @@ def test_a_group_far_before_the_map_gets_there_bit_by_bit(
     assert standing(history.settled(100, 5)[0]).redelivered == 0
 
 
-def test_what_the_map_forgets_is_read_once(look: Callable[[History], History]) -> None:
+def test_what_the_map_forgets_is_read_once(history_of: Callable[[History], History]) -> None:
     """With each batch its oldest run goes, where others write between: on a group that nobody uses, it is read to
     there only.
     """
-    history, positions = look(History()), no_brokers()
+    history, positions = history_of(History()), no_brokers()
 
     def rounds(count: int) -> None:
         for _ in range(count):
@@ -226,9 +226,9 @@ def test_what_the_map_forgets_is_read_once(look: Callable[[History], History]) -
     assert history.read == 2
 
 
-def test_an_offset_behind_the_end_of_the_target_queue(look: Callable[[History], History]) -> None:
+def test_an_offset_behind_the_end_of_the_target_queue(history_of: Callable[[History], History]) -> None:
     """The topic was deleted there and recreated: all that would come before that offset would be skipped."""
-    history = look(History())
+    history = history_of(History())
     history.send(150)
     place = asyncio.run(no_brokers()._complete(history.place(150, 5000)))
     assert (place.end, standing(place).without_offset) == (150, True)
@@ -240,10 +240,10 @@ def test_an_offset_behind_the_end_of_the_target_queue(look: Callable[[History], 
 
 
 def test_what_was_born_in_a_queue_that_is_no_more_says_nothing(
-    look: Callable[[History], History], monkeypatch: pytest.MonkeyPatch
+    history_of: Callable[[History], History], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It does not take a group to where nothing is."""
-    history, known = look(History()), [0]
+    history, known = history_of(History()), [0]
 
     async def back(*_: object) -> int:
         return known[0]

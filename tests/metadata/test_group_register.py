@@ -40,7 +40,7 @@ async def test_a_name_that_is_no_group_anywhere() -> None:
     """One that is a group at any broker of the source is made at each of the target."""
     source, target = Side(a={"G"}, b={"H"}), Side(x={"G"}, y=set())
     under_test = register(source, target)
-    await under_test.look({"G", "H", "orphan"})
+    await under_test.learn({"G", "H", "orphan"})
     taken = {name for name in ("G", "H", "orphan") if under_test.is_taken("y", name)}
     assert taken == {"G", "H"}
 
@@ -48,10 +48,10 @@ async def test_a_name_that_is_no_group_anywhere() -> None:
 async def test_what_the_target_takes_all_the_same() -> None:
     """A group that only the target has, and any name at 4.9; a broker that is away has not said."""
     under_test = register(Side(a=set()), Side(x={"orphan"}, y=set()))
-    await under_test.look({"orphan"})
+    await under_test.learn({"orphan"})
     assert [under_test.is_taken(broker, "orphan") for broker in ("x", "y", "away")] == [True, False, True]
     under_test = register(Side(a=set()), Side(x=set(), newer=False))
-    await under_test.look({"orphan"})
+    await under_test.learn({"orphan"})
     assert under_test.is_taken("x", "orphan")
 
 
@@ -60,13 +60,13 @@ async def test_a_broker_that_is_away_may_have_it() -> None:
     source, target = Side(a={"G"}, b=set()), Side(x=set())
     source.away = {"b"}
     under_test = register(source, target)
-    await under_test.look({"orphan"})
+    await under_test.learn({"orphan"})
     assert under_test.is_taken("x", "orphan")
     source.away = set()
-    await under_test.look({"orphan"})
+    await under_test.learn({"orphan"})
     assert not under_test.is_taken("x", "orphan")
     source.away = {"b"}
-    await under_test.look({"orphan", "new"})
+    await under_test.learn({"orphan", "new"})
     assert [under_test.is_taken("x", name) for name in ("orphan", "new")] == [False, True]
 
 
@@ -75,12 +75,12 @@ async def test_tables_are_read_where_it_matters(monkeypatch: pytest.MonkeyPatch)
     source, target = Side(a={"G"}), Side(x={"G"})
     under_test = register(source, target)
     for _ in range(3):
-        await under_test.look({"G"})
+        await under_test.learn({"G"})
     assert (source.reads, target.reads) == (1, 0)
     source.groups["a"] = {"G", "new"}
-    await under_test.look({"G", "new"})
+    await under_test.learn({"G", "new"})
     assert (source.reads, target.reads, under_test.is_taken("x", "new")) == (2, 0, True)
     source.groups["a"], target.groups["x"] = set(), set()
     monkeypatch.setattr(group_register, "_BELIEVED", 0.0)
-    await under_test.look({"G"})
+    await under_test.learn({"G"})
     assert not under_test.is_taken("x", "G")

@@ -77,7 +77,7 @@ class Broker:
 
     async def look(self, revived: int | None = None) -> dict[Any, Any]:
         offsets = {} if revived is None else {REVIVED: {0: revived}}
-        return await self.log.look({"a": OffsetTable(offsets, b"")})
+        return await self.log.in_flight({"a": OffsetTable(offsets, b"")})
 
 
 def _fields(message: StoredMessage) -> dict[str, Any]:

@@ -296,7 +296,7 @@ async def test_a_group_that_has_consumers_by_now_keeps_its_offset(
 
     monkeypatch.setattr(under_test, "apply", apply)
     assert (await setup.syncer.apply(commit())).error == ""
-    await setup.syncer._consumers.look(["G"])
+    await setup.syncer._consumers.read(["G"])
     setup.target.consuming = {"G"}
     assert (await setup.syncer.apply(commit())).error == ""
     monkeypatch.setattr(target_consumers, "now", lambda: now() + 60.0)
@@ -313,7 +313,7 @@ async def test_no_offset_is_changed_at_a_broker_that_does_not_say_who_consumes(
     queue = CopiedQueue(Queue("b", 0), Queue("x", 0), "U", 10, 0, OffsetMap(), 0)
     places = [GroupQueue("G", "U", replace(queue, target=Queue(broker, 0)), 5, None) for broker in ("x", "y")]
 
-    async def look(_: object) -> list[GroupQueue]:
+    async def read(_: object) -> list[GroupQueue]:
         return places
 
     async def silent(broker: Any, group: str) -> list[str]:
@@ -321,7 +321,7 @@ async def test_no_offset_is_changed_at_a_broker_that_does_not_say_who_consumes(
             raise RequestTimeout("x", 38, 3.0)
         return []
 
-    monkeypatch.setattr(setup.syncer.places, "look", look)
+    monkeypatch.setattr(setup.syncer.places, "read", read)
     monkeypatch.setattr(target_consumers, "consumers", silent)
     planned, _ = await setup.syncer.plan_offsets(copying((), setup.copied))
     assert {each.broker: "not known" in each.blocked for each in planned} == {"x": True, "y": False}

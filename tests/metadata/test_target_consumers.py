@@ -50,18 +50,18 @@ async def test_consumers_are_looked_for_at_all_brokers(target: Target) -> None:
     """One that was restarted knows of none for half a minute; one that does not answer holds up nothing."""
     target.consuming["z"] = {"G"}
     target.failing["x", ""] = Unreachable("x", "away")
-    found = await target.consumers_of.look(["G", "H", "I"])
+    found = await target.consumers_of.read(["G", "H", "I"])
     assert {group for group, each in found.items() if each.live} == {"G"}
     assert (target.asked.count("x"), target.asked.count("z")) == (1, 3)
     target.consumers_of.begin()
-    await target.consumers_of.look(["G"])
+    await target.consumers_of.read(["G"])
     assert target.asked.count("x") == 2
 
 
 async def test_where_a_broker_does_not_answer_it_is_not_known(target: Target) -> None:
     """There alone: what the group has at others is as free as they say."""
     target.failing["x", ""] = Unreachable("x", "away")
-    found = (await target.consumers_of.look(["G"]))["G"]
+    found = (await target.consumers_of.read(["G"]))["G"]
     assert "is not known (x: " in found.unsure(["x"])
     assert found.unsure(["y"]) == ""
 
@@ -69,14 +69,14 @@ async def test_where_a_broker_does_not_answer_it_is_not_known(target: Target) ->
 async def test_a_refusal_is_about_one_group(target: Target) -> None:
     """An account may be denied one; of the others it is told."""
     target.failing["y", "G"] = BrokerRefused("y", 38, 16, "no permission")
-    found = await target.consumers_of.look(["G", "H"])
+    found = await target.consumers_of.read(["G", "H"])
     assert "no permission" in found["G"].unsure(["y"])
     assert found["H"].unsure(BROKERS) == ""
 
 
 async def test_before_it_is_changed_a_group_is_looked_at_again(target: Target) -> None:
     """What was seen counts for a second; and the broker must answer."""
-    await target.consumers_of.look(["G"])
+    await target.consumers_of.read(["G"])
     target.consuming["y"] = {"G", "forced"}
     assert await target.consumers_of.since_then("G", "x") == ""
     target.time += 2.0
@@ -85,7 +85,7 @@ async def test_before_it_is_changed_a_group_is_looked_at_again(target: Target) -
     target.consuming["y"] = set()
     target.failing["x", ""] = Unreachable("x", "away")
     target.consumers_of.begin()
-    await target.consumers_of.look(["G"])
+    await target.consumers_of.read(["G"])
     target.time += 2.0
     assert "not known" in await target.consumers_of.since_then("G", "x")
     assert await target.consumers_of.since_then("G", "y") == ""
@@ -96,7 +96,7 @@ async def test_how_long_a_group_has_had_no_consumers(target: Target) -> None:
 
     async def quiet() -> float:
         target.consumers_of.begin()
-        return (await target.consumers_of.look_for_long(["G"]))["G"][1]
+        return (await target.consumers_of.read_absences(["G"]))["G"][1]
 
     assert await quiet() == 0.0
     target.time += 40.0
@@ -113,6 +113,6 @@ async def test_how_long_a_group_has_had_no_consumers(target: Target) -> None:
     assert await quiet() == 0.0
     del target.failing["z", ""]
     assert await quiet() == 0.0
-    await target.consumers_of.look_for_long([])
+    await target.consumers_of.read_absences([])
     target.time += 10.0
     assert await quiet() == 0.0

@@ -17,7 +17,7 @@ def _out(given: Sequence[int]) -> list[int]:
     order = CopyOrder()
     for at, offset in enumerate(given, 100):
         order.add((offset, offset), (at, at))
-    blocks = order.settle()
+    blocks = order.decide()
     out = [offset for at, offset in enumerate(given, 100) if order.is_out(at) and offset not in given[: at - 100]]
     assert {offset for low, high in blocks for offset in range(low, high + 1)} == set(out)
     return out
@@ -67,7 +67,7 @@ def test_what_a_filter_leaves_out_is_no_gap() -> None:
     order.add((1000, 1990), (100, 199), count=100, before=990)
     assert len(order._blocks) == 1
     order.add((5, 5), (200, 200))
-    assert order.settle() == []
+    assert order.decide() == []
 
 
 def test_too_much_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,5 +77,5 @@ def test_too_much_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     for at, offset in enumerate([0, 1, 5, 3, 4, 9, 2]):
         order.add((offset, offset), (at, at))
     assert order.full_from == 5
-    assert order.settle() == [(5, 5)]
+    assert order.decide() == [(5, 5)]
     assert [at for at in range(7) if order.is_out(at)] == [2]

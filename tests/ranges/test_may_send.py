@@ -15,7 +15,7 @@ from replicator.ranges.may_send import MaySend
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """How often a lost lease is looked at."""
-    monkeypatch.setattr(may_send, "_LOOK", 0.01)
+    monkeypatch.setattr(may_send, "_POLL_INTERVAL", 0.01)
 
 
 @pytest.mark.parametrize(

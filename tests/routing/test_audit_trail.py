@@ -70,10 +70,10 @@ def test_verified_in_order(trail: AuditTrail) -> None:
     for first, at in ((0, 0), (10, 50), (20, 90)):
         send(trail, first, first + 10, at=at, now=float(first))
     one, two, three = taken(trail, 30.0)
-    trail.settle(three, 30.0)
-    trail.settle(two, 30.0)
+    trail.conclude(three, 30.0)
+    trail.conclude(two, 30.0)
     assert (trail.verified_to, trail.verified, trail.age(31.0)) == (0, 20, 31.0)
-    trail.settle(one, 30.0)
+    trail.conclude(one, 30.0)
     assert (trail.verified_to, trail.verified, trail.age(31.0)) == (30, 30, 0.0)
 
 
@@ -83,7 +83,7 @@ def test_what_could_not_be_read_is_tried_again(trail: AuditTrail) -> None:
     (segment,) = taken(trail)
     trail.retry(segment, 12.0)
     assert (trail.take(11.0), trail.take(12.0), segment.attempts) == (None, segment, 1)
-    trail.settle(segment, 12.0, unverified="retention")
+    trail.conclude(segment, 12.0, unverified="retention")
     assert (trail.verified_to, trail.verified, trail.unverified) == (10, 0, {"retention": 10})
     assert taken(trail, 1000.0) == []
 
@@ -93,16 +93,16 @@ def test_it_is_read_again_each_minute(trail: AuditTrail) -> None:
     for number in range(4):
         send(trail, 10 * number, 10 * number + 10, now=3.0 * number)
         for segment in taken(trail, 3.0 * number + 2.5):
-            trail.settle(segment, 3.0 * number + 2.5)
+            trail.conclude(segment, 3.0 * number + 2.5)
     assert taken(trail, 60.0) == []
     (segment,) = taken(trail, 63.0)
     assert (segment.start, segment.end) == (0, 40)
     trail.retry(segment, 65.0)
     assert taken(trail, 64.0) == []
     assert taken(trail, 65.0) == [segment]
-    trail.settle(segment, 65.0)
+    trail.conclude(segment, 65.0)
     assert (taken(trail, 120.0), taken(trail, 125.0)) == ([], [segment])
-    trail.settle(segment, 125.0, differs=True)
+    trail.conclude(segment, 125.0, differs=True)
     assert trail.is_idle
     assert (trail.verified, trail.verified_to) == (40, 40)
 
@@ -113,7 +113,7 @@ def test_only_so_many_are_kept(trail: AuditTrail, budget: AuditBudget) -> None:
     for first in range(0, 40, 2):
         send(trail, first, first + 2, at=first * 3, now=0.0)
     for segment in taken(trail, 3.0):
-        trail.settle(segment, 3.0)
+        trail.conclude(segment, 3.0)
     assert [each.source for each in taken(trail, 70.0)] == [38, *range(22, 38, 2)]
 
 
@@ -126,7 +126,7 @@ def test_samples(trail: AuditTrail, budget: AuditBudget, share: float, sampled: 
     found = taken(trail)
     assert len(found) == sampled
     for segment in found:
-        trail.settle(segment, 10.0)
+        trail.conclude(segment, 10.0)
     assert (trail.verified, trail.unverified.get("sampling", 0)) == (4 * sampled, 40 - 4 * sampled)
     assert trail.verified_to == 40
 
@@ -147,11 +147,11 @@ def test_a_loss_at_the_target(trail: AuditTrail, budget: AuditBudget) -> None:
     for first in (0, 10, 20):
         send(trail, first, first + 10, at=2 * first)
     one, two, three = taken(trail)
-    trail.settle(one, 10.0)
-    trail.settle(two, 10.0)
+    trail.conclude(one, 10.0)
+    trail.conclude(two, 10.0)
     trail.cut(15)
     assert (trail.verified_to, budget.waiting) == (15, 0)
-    trail.settle(three, 10.0)
+    trail.conclude(three, 10.0)
     assert (trail.verified, trail.verified_to) == (20, 15)
     assert taken(trail, 100.0) == [one]
     send(trail, 15, 30, at=100, now=100.0)
@@ -163,12 +163,12 @@ def test_what_a_loss_has_dropped_stays_dropped(trail: AuditTrail) -> None:
     """It is being read again when the target loses its copies, and once more a part of those that came instead."""
     send(trail, 0, 20)
     (segment,) = taken(trail)
-    trail.settle(segment, 10.0)
+    trail.conclude(segment, 10.0)
     assert taken(trail, 70.0) == [segment]
     trail.cut(10)
     send(trail, 10, 40, at=100, now=70.0)
     trail.cut(30)
-    trail.settle(segment, 71.0)
+    trail.conclude(segment, 71.0)
     assert segment not in taken(trail, 200.0)
 
 
@@ -186,7 +186,7 @@ def test_the_next_owner_goes_on(trail: AuditTrail, budget: AuditBudget) -> None:
     """It compares what was not verified, in segments, over holes in the source's offsets."""
     send(trail, 0, 10)
     (segment,) = taken(trail)
-    trail.settle(segment, 10.0)
+    trail.conclude(segment, 10.0)
     trail.differ([Difference("body", 3, 3, "x")])
     send(trail, 10, 20, now=11.0)
     trail.end()
@@ -209,7 +209,7 @@ def test_other_settings(trail: AuditTrail, budget: AuditBudget) -> None:
     """What was sent by others cannot be compared any more; it counts."""
     send(trail, 0, 10)
     (segment,) = taken(trail)
-    trail.settle(segment, 10.0)
+    trail.conclude(segment, 10.0)
     record = trail.record()
     assert record is not None
     later = AuditTrail()
@@ -224,7 +224,7 @@ def test_other_settings_and_an_owner_that_ends_before_its_check(trail: AuditTrai
     """The next one still knows what cannot be compared."""
     send(trail, 0, 10)
     (segment,) = taken(trail)
-    trail.settle(segment, 10.0)
+    trail.conclude(segment, 10.0)
     record = trail.record()
     for _ in range(2):
         owner = AuditTrail()
@@ -259,7 +259,7 @@ def test_an_offset_map_that_has_dropped_its_oldest_runs(trail: AuditTrail) -> No
     (segment,) = taken(trail)
     assert (segment.source, segment.source_end, segment.start, segment.end) == (1000, 1015, 10, 20)
     assert trail.unverified == {"takeover": 900}
-    trail.settle(segment, 10.0)
+    trail.conclude(segment, 10.0)
     assert trail.verified_to == 1015
 
 
@@ -289,7 +289,7 @@ def test_what_was_verified_outlives_a_source_that_starts_over(trail: AuditTrail)
     """Though all of it was, and nothing else is known."""
     send(trail, 0, 10)
     (segment,) = taken(trail)
-    trail.settle(segment, 10.0)
+    trail.conclude(segment, 10.0)
     trail.restart()
     assert trail.record() == {"to": None, "rules": 0, "verified": 10}
 

@@ -51,7 +51,7 @@ async def looked(monkeypatch: pytest.MonkeyPatch, end: int, meanwhile: dict[str,
     target: Any = SimpleNamespace(writer=lambda _: SimpleNamespace(connection=connected, address="b:10909"))
     watch = TargetWatch()
     watch.add(queue)
-    await watch.look(target, "b")
+    await watch.check(target, "b")
     return queue.told
 
 
@@ -86,6 +86,6 @@ async def test_an_end_that_is_not_told_in_time(monkeypatch: pytest.MonkeyPatch, 
     target: Any = SimpleNamespace(writer=lambda _: writer)
     watch, queue = TargetWatch(), Idle(connection)
     watch.add(queue)
-    await watch.look(target, "b")
+    await watch.check(target, "b")
     assert dropped == ([] if moving else [True])
     assert queue.told == []

@@ -17,7 +17,7 @@ from tests.support.history import Lane, Message, Place, check
 __all__ = ["Judge", "Violation"]
 
 #: Seconds between two looks.
-_LOOK = 0.1
+_INTERVAL = 0.1
 #: What copies have and originals have not, and what brokers make.
 _RESERVED = frozenset({"__RPL_ORIGIN", "__RPL_SOURCE", "__RPL_SEAL", "CLUSTER", "MSG_REGION", "TRACE_ON"})
 
@@ -50,7 +50,7 @@ class Judge:
                 node.broker.on_stored = lambda topic, queue, offset, count, node=node, learn=learn: (  # type: ignore[misc]
                     learn(node, queue, offset, count) if topic == TOPIC else None
                 )
-        world.kernel.plan(_LOOK, self._look)
+        world.kernel.plan(_INTERVAL, self._judge)
 
     # What happens on the disks.
 
@@ -94,7 +94,7 @@ class Judge:
 
     # While it runs.
 
-    def _look(self) -> None:
+    def _judge(self) -> None:
         senders: defaultdict[str, list[str]] = defaultdict(list)
         kernel = self.world.kernel
         for sim in self.world.workers:
@@ -113,7 +113,7 @@ class Judge:
             if len(names) > 1:
                 raise Violation(f"{names} may send for {task} at once")
         kernel.current = None
-        kernel.plan(_LOOK, self._look)
+        kernel.plan(_INTERVAL, self._judge)
 
     def _judge_position(self, state: QueueState) -> None:
         """No position is ahead of what the target has."""

@@ -159,7 +159,7 @@ class Process:
     async def _stand_by(self) -> None:
         republished = False
         while not self.reaches(self.world.clusters["source"]):
-            if self.mirror.settled and not republished:
+            if self.mirror.caught_up and not republished:
                 republished = True
                 await self.mirror.write_all()
             await asyncio.sleep(LOOK)
@@ -201,7 +201,7 @@ class Process:
             return
         runs = self.state == "RUNNING"
         tasks = self.world.tasks if runs else frozenset()
-        settled = self.mirror.settled
+        settled = self.mirror.caught_up
         decision = self.coordinator.step(self.now(), tasks, wanted=lambda _: settled and runs)
         if decision.fence:
             self.coordinator.running.clear()

@@ -199,7 +199,7 @@ class Readers:
         group = object.__new__(Group)
         group.store, group.coordinator = self.store, self.paged.coordinator
         group.recall()
-        UnownedTasks().look(self.paged.coordinator, {"route/orders"}, 0.0)
+        UnownedTasks().update(self.paged.coordinator, {"route/orders"}, 0.0)
         self.show("/page/workers")
 
     def progress(self) -> None:
@@ -209,7 +209,7 @@ class Readers:
         queue_status(state)
         topic_status([state])
         worst_queues([state])
-        copied = self.route.sync.copy().queue("orders", state.source)
+        copied = self.route.sync.copied.snapshot().queue("orders", state.source)
         if copied is not None:
             until = copied.copied_until / 1000
             known = {"broker": "a", "queue": 0, "position": copied.position, "copied_until": until}
@@ -253,7 +253,7 @@ class Readers:
         releases = Releases(
             "w9", cast("Any", [self.route]), self.paged.connectors, self.context, work=cast("Any", None)
         )
-        self._runner.run(releases.look())
+        self._runner.run(releases.resume())
         assert not releases._is_mine(self.route)
         worker: Any = SimpleNamespace(others=self.paged.others, group=SimpleNamespace(incarnation="i"))
         failover_turn._other_is_at_it(worker, ledger.get("failover"), source_dead=False)

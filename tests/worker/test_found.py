@@ -20,13 +20,13 @@ from replicator.worker.found import Clusters, Found, find
 async def find_without_a_source(store: Store, monkeypatch: pytest.MonkeyPatch, error: StartupError) -> Found:
     """`error` is what the search for the group in the mirror ends with."""
 
-    async def look(*_: object) -> Identity:
+    async def read_clusters(*_: object) -> Identity:
         raise NoSource("the source is away")
 
     async def find_group(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(found, "look", look)
+    monkeypatch.setattr(found, "read_clusters", read_clusters)
     monkeypatch.setattr(found, "find_group", find_group)
     clusters: Any = Clusters(*[None] * 4)  # type: ignore[arg-type]
     settings = Settings.model_validate({"source": {"namesrv": ["a:1"]}, "target": {"namesrv": ["t:1"]}})

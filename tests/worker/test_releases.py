@@ -127,11 +127,11 @@ async def test_a_look_while_the_group_is_told_begins_no_second_release(monkeypat
     async with scene(monkeypatch, *PARKED) as here:
 
         async def told() -> None:
-            await here.releases.look()
-            await here.releases.look()
+            await here.releases.resume()
+            await here.releases.resume()
 
         await here.releases.order(here.route, frozenset(), {}, publish=told)
-        await here.releases.look()
+        await here.releases.resume()
         here.due.set()
         await until(lambda: here.order["done"])
         assert here.sent == [*PARKED]
@@ -240,14 +240,14 @@ async def test_a_release_that_has_ended_is_gone_on_with(monkeypatch: pytest.Monk
         monkeypatch.setattr(releases, "_PATIENCE", 0.1)
         with pytest.raises(ReplicatorError, match="could not be released"):
             await here.releases.order(here.route, frozenset(), {}, publish=nothing)
-        await here.releases.look()
+        await here.releases.resume()
         await asyncio.sleep(0.01)
         here.connector.state = State.RUNNING
         here.due.set()
         await asyncio.sleep(0.01)
         assert (here.sent, here.order["done"]) == ([], False)
         here.connector.state = State.STOPPED
-        await here.releases.look()
+        await here.releases.resume()
         await until(lambda: here.order["done"])
         assert here.sent == [*PARKED]
 
@@ -262,6 +262,6 @@ async def test_after_a_bug_a_release_waits_longer_each_time(monkeypatch: pytest.
         with pytest.raises(ReplicatorError, match="a bug"):
             await here.releases.order(here.route, frozenset(), {}, publish=nothing)
         for _ in range(5):
-            await here.releases.look()
+            await here.releases.resume()
             await asyncio.sleep(0.01)
         assert here.began == 1

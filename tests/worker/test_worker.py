@@ -23,12 +23,12 @@ class Turn:
             running=set(),
             assignment=SimpleNamespace(generation=0),
             step=lambda *_, **__: SimpleNamespace(fence=fence),
-            settled=lambda _: True,
+            stable=lambda _: True,
         )
         self.routes = SimpleNamespace(tasks=lambda: {"route/orders"})
         self.looked: list[set[str]] = []
-        self.unowned = SimpleNamespace(look=lambda _, tasks, __: self.looked.append(tasks))
-        self.rebalances = SimpleNamespace(look=lambda *_, **__: None)
+        self.unowned = SimpleNamespace(update=lambda _, tasks, __: self.looked.append(tasks))
+        self.rebalances = SimpleNamespace(update=lambda *_, **__: None)
         self.leader = SimpleNamespace(lead=lambda: None, end=self._ended)
         self.progress = SimpleNamespace(publish=self._published)
         self.group = SimpleNamespace(unsaid=False)

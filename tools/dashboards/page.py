@@ -42,7 +42,7 @@ def _chapter(board: Board) -> str:
     ]
     for panel in board.panels:
         shown = "<br>".join(f"`{expression}`".replace("|", "\\|") for expression in panel.queries.values())
-        lines.append(f"| {panel.title} | {panel.unit} | {_told(panel)} | {shown} |")
+        lines.append(f"| {panel.title} | {panel.unit} | {_described(panel)} | {shown} |")
     events = (f"**{event.title}**: `{event.expression}`".replace("|", "\\|") for event in board.events)
     return (
         "\n".join([*lines, *(("", "Marked on its lines: " + "; ".join(events) + ".") if board.events else ())])
@@ -50,7 +50,7 @@ def _chapter(board: Board) -> str:
     )
 
 
-def _told(panel: Panel) -> str:
+def _described(panel: Panel) -> str:
     """What to do, where to go on, and why there may be nothing to see."""
     alerts = ", ".join(f"[{name}](RUNBOOK.md#replicator{name.lower()})" for name in panel.alerts)
     return " ".join(

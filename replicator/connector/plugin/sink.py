@@ -28,7 +28,7 @@ __all__ = ["PluginSinkTask"]
 #: Answers to pulls that wait for the plugin, all queues together.
 _AHEAD: Final = 4
 #: Seconds between checks for new queues, and until a broker that does not answer is asked again.
-_LOOK: Final = 1.0
+_POLL_INTERVAL: Final = 1.0
 
 log = get_logger(__name__)
 
@@ -75,7 +75,7 @@ class PluginSinkTask(PluginTask):
                 self._read_queues()
                 answer = await self._unless_stopped(self._next())
                 if answer is not None:
-                    await self._settle(task, answer)
+                    await self._take_in(task, answer)
         finally:
             readers = list(self._readers.values())
             self._readers.clear()
@@ -106,11 +106,11 @@ class PluginSinkTask(PluginTask):
 
     async def _next(self) -> _Answer | None:
         try:
-            return await asyncio.wait_for(self._inbox.get(), _LOOK)
+            return await asyncio.wait_for(self._inbox.get(), _POLL_INTERVAL)
         except TimeoutError:
             return None
 
-    async def _settle(self, task: SinkTask, answer: _Answer) -> None:
+    async def _take_in(self, task: SinkTask, answer: _Answer) -> None:
         """Moves the position here alone, in the order of the answers: never past one that was not put yet."""
         if not answer.pulled.messages:
             self._refuse_without_lease()
@@ -148,7 +148,7 @@ class PluginSinkTask(PluginTask):
                     raise Unreachable(reader.address, "this slave does not yet have what its master had")
             except (ClientError, ProtocolError) as error:
                 state.set_phase(Phase.WAITING, str(error))
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(_POLL_INTERVAL)
                 continue
             if state.phase is Phase.WAITING:
                 state.set_phase(Phase.RUNNING)
@@ -157,7 +157,7 @@ class PluginSinkTask(PluginTask):
                 await self._inbox.put(_Answer(state, offset, pulled))
                 offset = _continues_at(pulled)
             elif pulled.code == Response.PULL_RETRY_IMMEDIATELY:  # it is asked again, but not all the time
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(_POLL_INTERVAL)
 
     def _moved(self, state: QueueState, offset: int, pulled: Pulled) -> None:
         """Goes on at the oldest message when the queue does not have `offset`, or behind what it cannot read."""

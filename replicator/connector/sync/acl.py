@@ -114,9 +114,9 @@ class AclSync:
         self._ledger = ledger
         self._deletes = settings.sync_deletes
         #: Whether the group knows all that is ours.
-        self._told = True
-        self._told_notes: frozenset[Note] = frozenset()
-        #: Brokers that could not be asked at the last look.
+        self._published = True
+        self._logged_notes: frozenset[Note] = frozenset()
+        #: Brokers that could not be asked at the last plan.
         self.unasked: list[Unasked] = []
         self.forget()
 
@@ -159,9 +159,9 @@ class AclSync:
         plan = await self._made().plan()
         self.unasked = [Unasked(KIND, broker, reason) for broker, reason in plan.unreachable_brokers]
         for note in plan.notes:
-            if note not in self._told_notes:
+            if note not in self._logged_notes:
                 log.warning("accounts synced with restrictions", account=note.account, reason=note.text)
-        self._told_notes = frozenset(plan.notes)
+        self._logged_notes = frozenset(plan.notes)
         return plan
 
     async def sync(self) -> tuple[list[AclStep], list[AclDone]]:
@@ -176,10 +176,10 @@ class AclSync:
             return [AclStep(action) for action in plan.actions], []  # what is ours is said by another worker by now
         if syncer.claim(plan):
             self._ledger.put(KIND, syncer.owned)
-            self._told = False
-        if not self._told and not await self._context.publish():
+            self._published = False
+        if not self._published and not await self._context.publish():
             raise ClientError("no account is changed: the group cannot be told which ones are ours")
-        self._told = True
+        self._published = True
         done: list[AclDone] = []
         for action in plan.pending:
             if not self._may_go_on():

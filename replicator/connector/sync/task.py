@@ -14,6 +14,7 @@ from replicator.aio.schedule import Schedule
 from replicator.aio.slices import in_slices
 from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.acl import KIND, AclSync, Done, Step
+from replicator.connector.sync.copied_queues import CopiedQueues
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.connector.sync.report import SyncReport
 from replicator.connector.topics import RouteTopics
@@ -21,16 +22,13 @@ from replicator.errors import ClientError, ProtocolError, ReplicatorError, Start
 from replicator.metadata.action import Action, Unasked
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import Planned
-from replicator.metadata.offsets import CopiedQueue, GroupQueue, standing
+from replicator.metadata.offsets import GroupQueue, standing
 from replicator.metadata.options import SyncOptions
-from replicator.metadata.syncer import Applied, ReplicationSnapshot, Syncer
+from replicator.metadata.syncer import Applied, Syncer
 from replicator.observe.logging import get_logger
-from replicator.routing.offset_map import Interval, OffsetMap
-from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase
 from replicator.routing.task_id import METADATA, TaskId
 from replicator.settings import RouteSettings
-from replicator.state.queue_records import is_about, offset_of
 
 __all__ = ["SyncTask"]
 
@@ -52,7 +50,7 @@ _SUMMED: Final = ("redelivered", "missed", "without_offset")
 log = get_logger(__name__)
 
 
-class Look(NamedTuple):
+class SyncPlan(NamedTuple):
     """All that is to be done now, where all groups stand, and the brokers of which neither is known."""
 
     steps: list[Step]
@@ -78,56 +76,13 @@ class SyncTask:
         self._acl = AclSync(settings, context, self.ledger, self._may_go_on) if KIND in settings.sync else None
         self._lock = asyncio.Lock()
         self._schedule = Schedule()
-        self._maps: dict[tuple[str, Queue], tuple[object, OffsetMap]] = {}
+        self.copied = CopiedQueues(context.store, topics)
         self._report = SyncReport(topics.name, context, self.ledger, self._kinds)
         self._standings = dict.fromkeys(_SUMMED, 0)
         self._begun: asyncio.Task[None] | None = None
         self._ending = False
 
     # What there is to do.
-
-    def copy(self, concerns: Callable[[str], bool] = lambda _: True) -> ReplicationSnapshot:
-        """What the route copies, as the group knows it now.
-
-        Args:
-            concerns: whether a topic of the source is to be in it.
-        """
-        store, name = self._context.store, self._topics.name
-        maps = store.queue_maps(name)
-        self._maps = {at: known for at, known in self._maps.items() if at[1] in maps.get(at[0], ())}
-        brokers = {topic: {queue.broker for queue in queues} for topic, queues in maps.items()}
-        plans = [plan for plan in self._topics.of_users if concerns(plan.topic)]
-
-        def copied(topic: str, source: Queue) -> CopiedQueue | None:
-            return self._copied(topic, source) if concerns(topic) else None
-
-        return ReplicationSnapshot(plans, copied, brokers, partial(store.created_at, name), self._topics.is_copied)
-
-    def _copied(self, topic: str, source: Queue) -> CopiedQueue | None:
-        store = self._context.store
-        target = store.queue_map(self._topics.name, topic).get(source)
-        if target is None:
-            return None
-        key = str(TaskId(self._topics.name, topic, source))
-        position, offset = store.progress(self._topics.name, key)
-        if position is None or (at := offset_of(position)) is None or offset is None:
-            return None  # its copy has not started
-        if not is_about(offset, target):
-            return None  # nor has it at its new target
-        known = self._maps.get((topic, source))
-        if known is None or known[0] is not offset:
-            made = OffsetMap(Interval(*interval) for interval in offset["intervals"])
-            known = self._maps[topic, source] = (offset, made)
-        return CopiedQueue(
-            source,
-            target,
-            store.target_topic(self._topics.name, topic),
-            position=at,
-            start=position["start"] or 0,
-            offsets=known[1],
-            floor=offset["target_floor"],
-            copied_until=offset["store_timestamp"],
-        )
 
     @property
     def wanted(self) -> bool:
@@ -139,7 +94,7 @@ class SyncTask:
         """How the task is doing, as its owner has told the group."""
         return self._report.status
 
-    async def look(self) -> Look:
+    async def plan(self) -> SyncPlan:
         """Plans all kinds; writes nothing.
 
         Raises:
@@ -155,12 +110,12 @@ class SyncTask:
                         self._acl.forget()  # the worker that runs the task knows better by now
                     steps += await self._acl.plan()
                 elif kind == "offsets":
-                    planned, places = await self._syncer.plan_offsets(self.copy())
+                    planned, places = await self._syncer.plan_offsets(self.copied.snapshot())
                     steps += planned
                 else:
                     steps += (await self._plan(kind)).actions
                 unasked += self._unasked(kind)
-        return Look(steps, places, unasked)
+        return SyncPlan(steps, places, unasked)
 
     def _unasked(self, kind: str) -> list[Unasked]:
         """The brokers that did not answer when this kind was last planned."""
@@ -176,7 +131,7 @@ class SyncTask:
     async def places(self) -> list[GroupQueue]:
         """Where all groups stand."""
         async with self._lock:
-            return await self._syncer.places.look(self.copy().queue)
+            return await self._syncer.places.read(self.copied.snapshot().queue)
 
     async def check(self) -> None:
         """Whether what is asked for can be done at all.
@@ -191,7 +146,7 @@ class SyncTask:
     async def _plan(self, kind: str) -> Planned:
         """Of topics or groups."""
         plan = self._syncer.plan_topics if kind == "topics" else self._syncer.plan_groups
-        return await plan(self.copy(), self.ledger.of(kind))
+        return await plan(self.copied.snapshot(), self.ledger.of(kind))
 
     # Doing it.
 
@@ -256,17 +211,17 @@ class SyncTask:
         return done
 
     def _failed(self, kind: str, reason: str) -> Unasked:
-        self._tell(kind, [], [], {"": reason})
+        self._report_done(kind, [], [], {"": reason})
         return Unasked(kind, "", reason)
 
     async def _sync(self, kind: str, forced: Collection[str]) -> list[Done | Unasked]:
         if kind in ("topics", "groups"):
-            return await self._settle(kind)
+            return await self._carry_out(kind)
         if self._acl is not None and kind == KIND:
             steps, settled = await self._acl.sync()
-            self._tell(kind, steps, settled, {each.broker: each.reason for each in self._acl.unasked})
+            self._report_done(kind, steps, settled, {each.broker: each.reason for each in self._acl.unasked})
             return [*settled, *self._unasked(kind)]
-        planned, places = await self._syncer.plan_offsets(self.copy(), forced=forced)
+        planned, places = await self._syncer.plan_offsets(self.copied.snapshot(), forced=forced)
         standings = dict.fromkeys(_SUMMED, 0)
         async for part in in_slices(places):
             for each in map(standing, part):
@@ -274,15 +229,15 @@ class SyncTask:
                     standings[name] += getattr(each, name)
         self._standings = standings
         done = await self._apply(kind, planned)
-        self._tell(kind, planned, done, self._syncer.failures)
+        self._report_done(kind, planned, done, self._syncer.failures)
         return [*done, *self._unasked(kind)]
 
-    async def _settle(self, kind: str) -> list[Done | Unasked]:
+    async def _carry_out(self, kind: str) -> list[Done | Unasked]:
         planned = await self._plan(kind)
         done = await self._apply(kind, planned.actions)
         remember = self._syncer.remember_topics if kind == "topics" else self._syncer.remember_groups
         self.ledger.learn(kind, await remember(planned, self.ledger.of(kind), done))
-        self._tell(kind, planned.actions, done, self._syncer.failures)
+        self._report_done(kind, planned.actions, done, self._syncer.failures)
         return [*done, *self._unasked(kind)]
 
     async def hand_over(
@@ -315,7 +270,7 @@ class SyncTask:
                     failed.append(str(Unasked(kind, "", str(error))))
                     continue
                 failed += map(str, self._unasked(kind))
-            copy, seen = self.copy(concerns), self._context.source.topics
+            copy, seen = self.copied.snapshot(concerns), self._context.source.topics
             planned = await self._syncer.plan_switch(copy, open_all=open_all, seen=seen)
             failed += map(str, self._unasked("topics"))
             failed += [f"{each.key} at {each.broker}: {each.blocked}" for each in planned.actions if each.blocked]
@@ -339,7 +294,7 @@ class SyncTask:
         if self._acl is not None and kind == KIND:
             return (await self._acl.sync())[1]
         if kind == "offsets":
-            actions, _ = await self._syncer.plan_offsets(self.copy(concerns))
+            actions, _ = await self._syncer.plan_offsets(self.copied.snapshot(concerns))
             return await _each(kind, actions, apply)
         planned = await self._plan(kind)
         done = await _each(kind, planned.actions, apply)
@@ -371,7 +326,9 @@ class SyncTask:
                 done = await self.sync(forced=taken.force)
         self.ledger.answer(taken.id, [each.shown() for each in done])
 
-    def _tell(self, kind: str, actions: Sequence[Step], done: Sequence[Done], failures: Mapping[str, str]) -> None:
+    def _report_done(
+        self, kind: str, actions: Sequence[Step], done: Sequence[Done], failures: Mapping[str, str]
+    ) -> None:
         more = self._standings if kind == "offsets" else {}
         self.reason = self._report.write(kind, actions, done, failures, more)
         self.phase = Phase.WAITING if self.reason else Phase.RUNNING

@@ -16,7 +16,7 @@ from rich.text import Text
 from replicator.client.discovery import Discovery
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
-from replicator.connector.context import look
+from replicator.connector.context import read_clusters
 from replicator.connector.identity import group_name
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
@@ -96,10 +96,10 @@ async def _examine_clusters(
         names = here.topology.cluster, there.topology.cluster
         findings.append(judge_names(*names, (settings.source, settings.target)))
     try:
-        identity = await look(settings, source, target, store)
+        identity = await read_clusters(settings, source, target, store)
     except ReplicatorError as error:
-        told = " ".join(finding.message for finding in findings)
-        new = [line for line in error.message.splitlines() if line.rpartition(": ")[2] not in told]
+        said = " ".join(finding.message for finding in findings)
+        new = [line for line in error.message.splitlines() if line.rpartition(": ")[2] not in said]
         findings += [bad("clusters", "route", line, error.hint) for line in new]
         reason = "topics, rights, groups and workers, because the clusters cannot be used as they are"
         return [*findings, unchecked("clusters", "route", reason)]
@@ -134,10 +134,10 @@ def _drawn(found: Examination, *, quiet: bool) -> RenderableType:
             advice = f"{'':<{marks}}  → {one_line(each.advice)}"
             lines.append(Text(advice, style="dim", no_wrap=True, overflow="ignore"))
     counts = {"error": found.errors, "warning": found.warnings, "not checked": found.not_checked}
-    told = [
+    tally = [
         f"{number} {name}{'s' if number != 1 and name != 'not checked' else ''}" for name, number in counts.items()
     ]
-    return Group(*lines, Text(f"{', '.join(told)}, of {len(found.findings)} checks", style="bold"))
+    return Group(*lines, Text(f"{', '.join(tally)}, of {len(found.findings)} checks", style="bold"))
 
 
 def _columns(findings: Sequence[Finding]) -> tuple[list[str], list[str]]:

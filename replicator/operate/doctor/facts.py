@@ -42,8 +42,8 @@ class Facts:
     @property
     def disk(self) -> float | None:
         """Share of its disk that is in use, the fullest if there are several; None: it does not say."""
-        told = re.findall(r"(?<![\w./-])\d\.\d+(?![\w./])", self.runtime.get("commitLogDiskRatio", ""))
-        return max(map(float, told), default=None)
+        shares = re.findall(r"(?<![\w./-])\d\.\d+(?![\w./])", self.runtime.get("commitLogDiskRatio", ""))
+        return max(map(float, shares), default=None)
 
     @property
     def skew(self) -> tuple[int, int] | None:
@@ -52,10 +52,10 @@ class Facts:
         It says when it was started and how long ago that is, both by its own clock.
         """
         begun = number(self.runtime.get("bootTimestamp", ""))
-        told = _AGE.findall(self.runtime.get("runtime", ""))
-        if begun is None or len(told) != len(_UNITS):
+        parts = _AGE.findall(self.runtime.get("runtime", ""))
+        if begun is None or len(parts) != len(_UNITS):
             return None
-        ran = sum((number("".join(filter(str.isdecimal, count))) or 0) * _UNITS[unit] for count, unit in told)
+        ran = sum((number("".join(filter(str.isdecimal, count))) or 0) * _UNITS[unit] for count, unit in parts)
         asked, answered = self.asked
         now = begun + ran
         return now - answered, now + _RESOLUTION - asked

@@ -112,7 +112,7 @@ async def _nobody(_scope: Any, _receive: Any, _send: Any) -> None:
 
 def _store(path: Path) -> Finding:
     try:
-        return _look_at_store(path)
+        return _check_store(path)
     except OSError as error:
         return unchecked(
             _CHECK,
@@ -122,7 +122,7 @@ def _store(path: Path) -> Finding:
         )
 
 
-def _look_at_store(path: Path) -> Finding:
+def _check_store(path: Path) -> Finding:
     place = path
     while not place.exists() and place != place.parent:
         place = place.parent

@@ -79,10 +79,10 @@ async def examine_side(
         return found
     brokers = [broker for _, broker in sorted(found.topology.brokers.items())]
     vip_of = cluster.vip_address if writes else None
-    told = await bounded(
+    reached = await bounded(
         lambda broker: _broker(side, broker, security, found.facts, vip_of=vip_of), brokers, at_once=_AT_ONCE
     )
-    for broker, findings in zip(brokers, told, strict=True):
+    for broker, findings in zip(brokers, reached, strict=True):
         found.findings += findings
         if broker.name in found.facts:
             found.findings += judge_broker(side, broker.name, found.facts[broker.name], route)

@@ -67,20 +67,20 @@ def _no_accounts(accounts: Mapping[str, str]) -> Iterator[Finding]:
 
 def judge_rights(accounts: Mapping[str, str], answers: Mapping[Right, Sequence[Answer]]) -> Iterator[Finding]:
     """Of the answers about each right, by topic; of `accounts` by side."""
-    for right, told in answers.items():
+    for right, given in answers.items():
         subject = f"{right.side} account {accounts[right.side]}"
-        denied = [(topic, why) for topic, why in told if why]
+        denied = [(topic, why) for topic, why in given if why]
         for topic, why in denied[:_NAMED]:
             advice = _OF_WAITING if topic in KINDS or topic.startswith(INTERNAL_PREFIX) else _ADVICE
             yield bad("rights", subject, f"it may not {right.verb} topic {topic} ({why})", advice)
         if len(denied) > _NAMED:
             yield bad("rights", subject, f"nor {right.verb} {len(denied) - _NAMED} more topics", _ADVICE)
-        if told and not denied:
-            yield good("rights", subject, f"it may {right.verb} {_count(told)}")
+        if given and not denied:
+            yield good("rights", subject, f"it may {right.verb} {_count(given)}")
 
 
-def _count(told: Sequence[Answer]) -> str:
-    return f"topic {told[0][0]}" if len(told) == 1 else f"all {len(told)} topics that were asked about"
+def _count(given: Sequence[Answer]) -> str:
+    return f"topic {given[0][0]}" if len(given) == 1 else f"all {len(given)} topics that were asked about"
 
 
 async def _system(settings: Settings, side: str, cluster: Discovery) -> Iterable[Finding]:

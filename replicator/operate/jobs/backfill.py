@@ -88,15 +88,15 @@ def backfill(
         )
         if made.open:
             drawn = copying("backfill", settings.store_path, made.open, made.add, port=metrics_port)
-            on_copied, on_look = stack.enter_context(drawn)
+            on_copied, on_progress = stack.enter_context(drawn)
 
-            def look(moved: int) -> None:
+            def progress(moved: int) -> None:
                 if claim is not None:
                     claim.check()
-                on_look(moved)
+                on_progress(moved)
 
             with closing(made):
-                copy_all(spark, job, made.open, on_copied=on_copied, on_look=look)
+                copy_all(spark, job, made.open, on_copied=on_copied, on_progress=progress)
     show_copied(made.ranges, made.outcomes, output)
 
 

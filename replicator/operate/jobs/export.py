@@ -21,7 +21,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.pull import message_at
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
-from replicator.connector.context import first_look
+from replicator.connector.context import first_refresh
 from replicator.errors import ConfigError, StartupError
 from replicator.exit_codes import ExitCode
 from replicator.observe.logging import configure
@@ -110,7 +110,7 @@ async def _plan(settings: Settings, location: Location) -> Archive:
         raise ConfigError("start_from = 'latest': nothing would be exported", hint="give earliest or a time")
     source = Discovery(cluster_of(settings.source), masters_only=False)
     try:
-        topology = await first_look(source, "source", settings.source)
+        topology = await first_refresh(source, "source", settings.source)
         selection = {name: getattr(settings, name) for name in _SELECTION}
         archive = Archive.read(location)
         if archive is not None:

@@ -15,7 +15,7 @@ from replicator.client.brokers import max_offset, min_offset, offset_at
 from replicator.client.cluster import Cluster
 from replicator.client.discovery import Discovery
 from replicator.client.pull import pull
-from replicator.connector.context import ConnectorContext, look
+from replicator.connector.context import ConnectorContext, read_clusters
 from replicator.connector.permissions import refuse_missing_rights
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ConfigError, StartupError
@@ -241,7 +241,7 @@ def world_of(
         settle_timeout=settings.settle_timeout,
         drain_timeout=settings.drain_timeout,
         stall_timeout=settings.stall_timeout,
-        look_interval=settings.metadata_refresh_interval,
+        metadata_refresh_interval=settings.metadata_refresh_interval,
         audit=Audit(store.directory / "audit.jsonl"),
         sealer=Signer.of(settings).sealer(identity.target),
     )
@@ -271,7 +271,7 @@ async def surveying(settings: Settings, *, writes: bool) -> AsyncIterator[JobPre
         target = Discovery(cluster_of(settings.target), masters_only=True)
         try:
             try:
-                identity = await look(settings, source, target, store)
+                identity = await read_clusters(settings, source, target, store)
             except ClientError as error:
                 raise StartupError(
                     error.message, hint=error.hint or "check the address, credentials and TLS"

@@ -13,7 +13,7 @@ from replicator.client.discovery import Discovery
 from replicator.client.topics import TopicConfig
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown
-from replicator.connector.context import first_look
+from replicator.connector.context import first_refresh
 from replicator.connector.identity import identify
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ConfigError, StartupError
@@ -96,8 +96,8 @@ def restore(
         done[outcome.key] = outcome
 
     drawn = copying("import", settings.store_path, ranges, keep, port=metrics_port)
-    with session(master=settings.spark_master) as spark, drawn as (on_copied, on_look):
-        import_all(spark, job, parts, on_copied=on_copied, on_look=on_look)
+    with session(master=settings.spark_master) as spark, drawn as (on_copied, on_progress):
+        import_all(spark, job, parts, on_copied=on_copied, on_progress=on_progress)
     show_copied(ranges, done, output)
 
 
@@ -125,7 +125,7 @@ async def _plan(settings: Settings, archive: Archive) -> tuple[list[Archived], I
     source = _Archived(settings, archive)
     target = Discovery(cluster_of(settings.target), masters_only=True)
     try:
-        seen = await first_look(target, "target", settings.target)
+        seen = await first_refresh(target, "target", settings.target)
         if not target.topics:
             raise StartupError("the target has no broker with a master", hint="start one")
         identity = identify(settings, Topology(contents.cluster, {}), seen, store.identity())

@@ -102,7 +102,7 @@ def verify(
         compare_all(spark, job, ranges, on_compared=compared)
     found.sort(key=lambda each: each.key)
     verdict = Verdict.of(found, window=window != (None, None))
-    told = VerifyReport.model_validate(
+    result = VerifyReport.model_validate(
         {"clean": verdict.clean, "counts": counts_of(found), "queues": msgspec.to_builtins(found)}
     )
     rows = [
@@ -111,7 +111,7 @@ def verify(
     ]
     columns = ("queue", "offsets", "behind", "selected", "copies", "found")
     lines = [Text(line) for line in (*findings(found), verdict)]
-    show(told, output, Group(table(columns, rows, empty="no queue"), *lines))
+    show(result, output, Group(table(columns, rows, empty="no queue"), *lines))
     if written is not None:  # after hours of reading the outcome is on the screen, whatever becomes of the file
         written.write(render(found, verdict))
     if not verdict.clean:

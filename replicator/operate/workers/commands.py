@@ -18,7 +18,7 @@ from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.counted import counted
 from replicator.operate.show import cluster_table, lag_table, table
 from replicator.operate.workers.rest import HERE, Rest, Url, path
-from replicator.operate.workers.top_view import Look, TopView
+from replicator.operate.workers.top_view import Snapshot, TopView
 
 __all__ = ["allocated", "cluster", "connectors", "lag", "plugins", "top", "where"]
 
@@ -94,24 +94,24 @@ def top(
     def clock() -> str:
         return time.strftime("%H:%M:%S")
 
-    def look() -> Look:
-        return Look(time.monotonic(), rest.get("/getClusterInfo"), rest.get("/connectors/list"))
+    def read() -> Snapshot:
+        return Snapshot(time.monotonic(), rest.get("/getClusterInfo"), rest.get("/connectors/list"))
 
-    def draw(now: Look, height: int | None) -> RenderableType:
+    def draw(now: Snapshot, height: int | None) -> RenderableType:
         return view.draw(now, clock=clock(), height=height)
 
     def draw_next() -> RenderableType:
         try:
-            return draw(look(), console.height)
+            return draw(read(), console.height)
         except ReplicatorError as error:  # a worker that restarts is what somebody may be waiting for
             return view.draw_again(str(error), clock=clock(), height=console.height)
 
     if output is Output.JSON or once or not console.is_terminal:
-        now = look()
+        now = read()
         show({"cluster": now.cluster, "connectors": now.connectors}, output, draw(now, None))
         return
     try:
-        with Live(draw(look(), console.height), console=console, screen=True, auto_refresh=False) as live:
+        with Live(draw(read(), console.height), console=console, screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(interval)
                 live.update(draw_next(), refresh=True)
@@ -145,7 +145,7 @@ def _connector_row(name: str, held: dict[str, Any]) -> list[Any]:
 def create(name: Name, config: Config = None, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Create and start a connector."""
     given = _parse(config)
-    _told(Rest(url).ask("POST", path("connectors", name), given), output, f"connector {name} created")
+    _show_done(Rest(url).ask("POST", path("connectors", name), given), output, f"connector {name} created")
 
 
 @connectors.command()
@@ -153,7 +153,7 @@ def update(name: Name, config: Config = None, url: Url = HERE, output: Shown = O
     """Change the given settings of a connector; the others stay as they are."""
     rest = Rest(url)
     whole = rest.get(path("connectors", name, "config")) | _parse(config)
-    _told(rest.ask("PUT", path("connectors", name), whole), output, f"connector {name} is changed")
+    _show_done(rest.ask("PUT", path("connectors", name), whole), output, f"connector {name} is changed")
 
 
 @connectors.command()
@@ -189,19 +189,19 @@ def _cause(trace: str | None) -> str:
 @connectors.command()
 def pause(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Pause a connector: it copies nothing until resumed, and tasks stay with their workers."""
-    _told(Rest(url).ask("PUT", path("connectors", name, "pause")), output, f"connector {name} is paused")
+    _show_done(Rest(url).ask("PUT", path("connectors", name, "pause")), output, f"connector {name} is paused")
 
 
 @connectors.command()
 def resume(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Resume a connector that is paused or stopped."""
-    _told(Rest(url).ask("PUT", path("connectors", name, "resume")), output, f"connector {name} runs")
+    _show_done(Rest(url).ask("PUT", path("connectors", name, "resume")), output, f"connector {name} runs")
 
 
 @connectors.command()
 def stop(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Stop a connector: it copies nothing until resumed, and workers release its tasks."""
-    _told(Rest(url).ask("PUT", path("connectors", name, "stop")), output, f"connector {name} is stopped")
+    _show_done(Rest(url).ask("PUT", path("connectors", name, "stop")), output, f"connector {name} is stopped")
 
 
 @connectors.command()
@@ -214,17 +214,17 @@ def restart(
     """Restart all tasks of a connector, or one; a paused or stopped connector stays paused or stopped."""
     if task is not None:
         done = Rest(url).ask("POST", path("connectors", name, "tasks", task, "restart"))
-        _told(done, output, f"task {task} of connector {name} restarts")
+        _show_done(done, output, f"task {task} of connector {name} restarts")
         return
     done = Rest(url).ask("POST", path("connectors", name, "restart"))
     rests = f"connector {name} is {done['state']} and stays so: replicator connectors resume {name}"
-    _told(done, output, f"connector {name} restarts" if done["state"] == "RUNNING" else rests)
+    _show_done(done, output, f"connector {name} restarts" if done["state"] == "RUNNING" else rests)
 
 
 @connectors.command()
 def delete(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """Delete a connector and its progress; what it has copied stays at the target."""
-    _told(Rest(url).ask("DELETE", path("connectors", name)), output, f"connector {name} is deleted")
+    _show_done(Rest(url).ask("DELETE", path("connectors", name)), output, f"connector {name} is deleted")
 
 
 @plugins.command("list")
@@ -247,7 +247,7 @@ def plugin_config(
     show(found, output, table(("setting", "default", "meaning"), rows, empty="none"))
 
 
-def _told(found: Any, output: Output, words: str) -> None:
+def _show_done(found: Any, output: Output, words: str) -> None:
     show(found, output, Text(words))
 
 

@@ -14,7 +14,7 @@ from replicator.observe.duration import duration
 from replicator.observe.printable import one_line
 from replicator.operate.show import cell, cluster_table
 
-__all__ = ["Look", "TopView"]
+__all__ = ["Snapshot", "TopView"]
 
 #: Seconds over which rates are taken. Workers publish their progress every two seconds.
 _WINDOW: Final = 10.0
@@ -32,7 +32,7 @@ _SUMS: Final = {
 }
 
 
-class Look(NamedTuple):
+class Snapshot(NamedTuple):
     """What REST answered at `at`, in seconds of a clock that only goes forward."""
 
     at: float
@@ -49,52 +49,52 @@ class Look(NamedTuple):
 
 
 class TopView:
-    """Looks at a group one after the other; rates are those of the last ten seconds, or since the look before."""
+    """Draws snapshots of a group; rates are those of the last ten seconds, or since the one before."""
 
     def __init__(self, comma: str = ",") -> None:
         self._comma = comma  # between the thousands of numbers
-        self._looks: deque[Look] = deque()
+        self._snapshots: deque[Snapshot] = deque()
         self._clock = ""
 
-    def draw(self, look: Look, *, clock: str, height: int | None) -> RenderableType:
-        """The group at `look`.
+    def draw(self, snapshot: Snapshot, *, clock: str, height: int | None) -> RenderableType:
+        """The group at `snapshot`.
 
         Args:
             clock: the time of day.
             height: lines of the screen; topics that have no room are counted instead. None: there is no screen,
                 and everything is there, uncut.
         """
-        self._looks.append(look)
+        self._snapshots.append(snapshot)
         self._clock = clock
-        while len(self._looks) > 2 and self._looks[-1].at - self._looks[0].at > _WINDOW:
-            self._looks.popleft()
-        return self._draw(look, height)
+        while len(self._snapshots) > 2 and self._snapshots[-1].at - self._snapshots[0].at > _WINDOW:
+            self._snapshots.popleft()
+        return self._draw(snapshot, height)
 
     def draw_again(self, reason: str, *, clock: str, height: int) -> RenderableType:
-        """The last look once more, under `reason`: why there is no newer one at `clock`."""
+        """The last snapshot once more, under `reason`: why there is no newer one at `clock`."""
         lines = [_line(f"{clock} {line}", "red") for line in reason.splitlines()]
-        return Group(*lines, self._draw(self._looks[-1], height - len(lines)))
+        return Group(*lines, self._draw(self._snapshots[-1], height - len(lines)))
 
-    def _draw(self, look: Look, height: int | None) -> RenderableType:
-        topics, several = look.topics(), len(look.connectors) > 1
+    def _draw(self, snapshot: Snapshot, height: int | None) -> RenderableType:
+        topics, several = snapshot.topics(), len(snapshot.connectors) > 1
         worst = sorted(topics, key=lambda name: (-topics[name]["severity"], -topics[name]["lag_messages"], name))
         if height is None:
             named = Column("topic", overflow="fold")
             table = self._topics(worst, topics, named, several=several)
-            return Group(*self._head(look, topics), cluster_table(look.cluster), Text(), table)
-        room = max(1, height - _HEAD - len(look.cluster["workers"]))
+            return Group(*self._head(snapshot, topics), cluster_table(snapshot.cluster), Text(), table)
+        room = max(1, height - _HEAD - len(snapshot.cluster["workers"]))
         shown = worst if len(worst) <= room else worst[: room - 1]
         named = Column("topic", no_wrap=True, overflow="ellipsis", ratio=1)
-        parts: list[RenderableType] = [_line(line.plain, str(line.style)) for line in self._head(look, topics)]
-        parts += [_workers(look.cluster), Text(), self._topics(shown, topics, named, several=several)]
+        parts: list[RenderableType] = [_line(line.plain, str(line.style)) for line in self._head(snapshot, topics)]
+        parts += [_workers(snapshot.cluster), Text(), self._topics(shown, topics, named, several=several)]
         if len(shown) < len(worst):
             parts.append(Text(f"… and {len(worst) - len(shown)} topics that are no worse", style="dim"))
         return Group(*parts)
 
-    def _head(self, look: Look, topics: Mapping[Any, Mapping[str, Any]]) -> list[Text]:
-        cluster, comma = look.cluster, self._comma
+    def _head(self, snapshot: Snapshot, topics: Mapping[Any, Mapping[str, Any]]) -> list[Text]:
+        cluster, comma = snapshot.cluster, self._comma
         states = ", ".join(
-            f"{name} {held['status']['connector']['state']}" for name, held in look.connectors.items()
+            f"{name} {held['status']['connector']['state']}" for name, held in snapshot.connectors.items()
         )
         title = f"{cluster['source']} to {cluster['target']} · {states or 'no connector'} · {self._clock}"
         sums = {word: sum(topic[name] for topic in topics.values()) for word, name in _SUMS.items()}
@@ -138,8 +138,8 @@ class TopView:
 
     def _rate(self, topics: Mapping[Any, Mapping[str, Any]], name: str) -> float | None:
         """By how much `name` has grown in a second, of those topics that are not new; None if all are."""
-        first = self._looks[0]
-        elapsed, before = self._looks[-1].at - first.at, first.topics()
+        first = self._snapshots[0]
+        elapsed, before = self._snapshots[-1].at - first.at, first.topics()
         known = topics.keys() & before.keys()
         if elapsed <= 0 or not known:
             return None

@@ -80,8 +80,8 @@ def _reason(error: Exception) -> str:
     """In a line; the first one of an error of the JVM says only what was called, its last cause says why."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     causes = [line for line in lines if line.startswith("Caused by: ")]
-    told = causes[-1] if causes else lines[min(1, len(lines) - 1)]
-    return told.removeprefix("Caused by: ").removeprefix(": ")
+    cause = causes[-1] if causes else lines[min(1, len(lines) - 1)]
+    return cause.removeprefix("Caused by: ").removeprefix(": ")
 
 
 def _stop(spark: Any) -> None:

@@ -12,7 +12,7 @@ __all__ = ["refuse_no_executors", "slots", "wait_for_slots"]
 #: Seconds that a cluster has for its first executors, and in which no more of them have come.
 _PATIENCE: Final = 15.0
 _QUIET: Final = 1.0
-_LOOK: Final = 0.2
+_POLL_INTERVAL: Final = 0.2
 _DYNAMIC: Final = "spark.dynamicAllocation"
 
 
@@ -28,7 +28,7 @@ def wait_for_slots(spark: Any) -> None:
     until = time.monotonic() + _PATIENCE
     before, since = _registered(spark), time.monotonic()
     while time.monotonic() < until and not (before and time.monotonic() - since >= _QUIET):
-        time.sleep(_LOOK)
+        time.sleep(_POLL_INTERVAL)
         if (now := _registered(spark)) != before:
             before, since = now, time.monotonic()
 

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 #: Seconds between two checks for outcomes.
-_LOOK: Final = 1.0
+_TICK: Final = 1.0
 #: Spark's default of `spark.task.maxFailures`.
 _FAILURES: Final = 4
 
@@ -54,7 +54,7 @@ def run_all(
     parts: Sequence[P],
     *,
     on_outcome: Callable[[Any], None],
-    on_look: Callable[[], None],
+    on_tick: Callable[[], None],
     at_once: int | None = None,
 ) -> None:
     """Runs `work` on each of `parts`, each in its own task.
@@ -62,7 +62,7 @@ def run_all(
     Args:
         work: takes the number of attempts per task, and its part; returns outcomes.
         on_outcome: called with each outcome once its task has ended.
-        on_look: called every second.
+        on_tick: called every second.
         at_once: maximum of concurrent tasks, however many slots there are.
 
     Raises:
@@ -96,12 +96,12 @@ def run_all(
     reported = 0
     try:
         while any(thread.is_alive() for thread in threads):
-            _join(threads, _LOOK)
+            _join(threads, _TICK)
             found = list(outcomes.value)
             for outcome in found[reported:]:
                 on_outcome(outcome)
             reported = len(found)
-            on_look()
+            on_tick()
         for outcome in list(outcomes.value)[reported:]:
             on_outcome(outcome)
     except BaseException:
@@ -128,7 +128,7 @@ def run_rate_limited(
     parts: Sequence[P],
     *,
     on_outcome: Callable[[Any], None],
-    on_look: Callable[[], None],
+    on_tick: Callable[[], None],
 ) -> None:
     """Like `run_all`; `work` gets its share of the rate limits of `job`.
 
@@ -139,7 +139,7 @@ def run_rate_limited(
         wait_for_slots(spark)
         at_once = min(len(parts) or 1, slots(spark))
         job = share(job, at_once)
-    run_all(spark, partial(work, job), parts, on_outcome=on_outcome, on_look=on_look, at_once=at_once)
+    run_all(spark, partial(work, job), parts, on_outcome=on_outcome, on_tick=on_tick, at_once=at_once)
 
 
 def _join(threads: Sequence[threading.Thread], seconds: float) -> None:

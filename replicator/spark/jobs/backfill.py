@@ -29,13 +29,13 @@ def copy_all(
     parts: Sequence[Range],
     *,
     on_copied: Callable[[CopyOutcome], None],
-    on_look: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> None:
     """Copies `parts`, one Spark task each.
 
     Args:
         on_copied: called with the outcome of each when it is known.
-        on_look: called regularly with the number of messages that have arrived in the target's queues meanwhile.
+        on_progress: called regularly with the number of messages that have arrived at the target meanwhile.
 
     Raises:
         ConfigError: speculation is switched on.
@@ -44,7 +44,7 @@ def copy_all(
     job = settled(job, parts)
     gauge = Gauge(job.target, parts)
     turns = in_turn(parts, lambda part: part.source.broker)
-    run_rate_limited(spark, _copy, job, turns, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
+    run_rate_limited(spark, _copy, job, turns, on_outcome=on_copied, on_tick=lambda: on_progress(gauge.moved()))
 
 
 def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[CopyOutcome]:

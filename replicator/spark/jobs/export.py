@@ -94,7 +94,7 @@ def export_all(
 ) -> None:
     """Exports `parts`, one Spark task each; raises the errors of `run_all`."""
     turns = in_turn(parts, lambda part: part.queue.broker)
-    run_rate_limited(spark, _export, job, turns, on_outcome=on_exported, on_look=lambda: None)
+    run_rate_limited(spark, _export, job, turns, on_outcome=on_exported, on_tick=lambda: None)
 
 
 def _export(job: ExportJob, attempts: int, parts: Iterable[Slice]) -> Iterator[Exported]:

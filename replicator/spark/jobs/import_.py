@@ -55,13 +55,13 @@ def import_all(
     parts: Sequence[Archived],
     *,
     on_copied: Callable[[CopyOutcome], None],
-    on_look: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> None:
     """Imports `parts`, one Spark task each; arguments and errors as for `copy_all`."""
     ranges = [each.part for each in parts]
     job = settled(job, ranges)
     gauge = Gauge(job.target, ranges)
-    run_rate_limited(spark, _import, job, parts, on_outcome=on_copied, on_look=lambda: on_look(gauge.moved()))
+    run_rate_limited(spark, _import, job, parts, on_outcome=on_copied, on_tick=lambda: on_progress(gauge.moved()))
 
 
 def _import(job: ImportJob, attempts: int, parts: Iterable[Archived]) -> Iterator[CopyOutcome]:

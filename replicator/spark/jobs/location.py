@@ -92,8 +92,8 @@ class Location:
         if code and not self.is_remote:
             return os.strerror(code)
         text = " ".join(_STACK.sub("", str(error)).split())
-        if (told := _AWS.search(text)) is not None:
-            text = f"{told[1]}: {told[2]}"
+        if (refused := _AWS.search(text)) is not None:
+            text = f"{refused[1]}: {refused[2]}"
         text = text.replace(self.uri, str(self))
         if (account := _ACCOUNT.search(self.uri)) is not None and account["secret"]:
             for secret in (account["secret"], unquote(account["secret"])):

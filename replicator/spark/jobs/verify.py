@@ -35,7 +35,7 @@ def compare_all(
         on_compared(outcome)
 
     turns = in_turn(ranges, lambda each: each.part.source.broker)
-    run_rate_limited(spark, _compare, job, turns, on_outcome=compared, on_look=lambda: None)
+    run_rate_limited(spark, _compare, job, turns, on_outcome=compared, on_tick=lambda: None)
     for part in left.values():
         on_compared(Compared.failed(part, "Spark's task has given no outcome: run it again"))
 

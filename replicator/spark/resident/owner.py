@@ -86,7 +86,7 @@ class Residents:
         self._key = secrets.token_bytes(32)
         self._wake = asyncio.Event()
         self._gone = ""
-        self._look_at = -inf
+        self._wake_at = -inf
         self._running: asyncio.Task[None] | None = None
 
     # What routes ask for.
@@ -230,9 +230,9 @@ class Residents:
         homeless = [slot for slot in slots if slot.attempts and slot.channel is None]
         if not homeless or all(slot.channel is None for slot in slots):
             return  # then all of them may come back
-        if self._look_at <= loop.time():
-            self._look_at = loop.time() + _REPLACED
-            loop.call_at(self._look_at, self._wake.set)
+        if self._wake_at <= loop.time():
+            self._wake_at = loop.time() + _REPLACED
+            loop.call_at(self._wake_at, self._wake.set)
         late = [slot for slot in homeless if loop.time() - slot.lost_at >= _REPLACED]
         for slot in late[: max(0, len(slots) - most)]:
             log.warning("Spark has fewer slots: queues go to other tasks", job=slot.number, queues=len(slot.pairs))
@@ -242,7 +242,7 @@ class Residents:
     def _divide(self, most: int) -> list[Slot]:
         """Gives each queue that waits to the job with the fewest; returns jobs that are to be submitted."""
         loop, new = asyncio.get_running_loop(), []
-        told: dict[Slot, list[ResidentPair]] = {}
+        commands: dict[Slot, list[ResidentPair]] = {}
         later: list[ResidentPair] = []
         self._busy = {key: until for key, until in self._busy.items() if until > loop.time()}
         for pair in self._waiting:
@@ -257,12 +257,12 @@ class Residents:
                 new.append(slot)
             pair.slot = slot
             slot.pairs[pair.state.key] = pair
-            told.setdefault(slot, []).append(pair)
+            commands.setdefault(slot, []).append(pair)
         self._waiting = later
         if later:
             loop.call_at(min(self._busy.values()), self._wake.set)
         self._shares.forget()
-        for slot, pairs in told.items():
+        for slot, pairs in commands.items():
             if slot.channel is not None:
                 self._give(slot, slot.channel, pairs)
         return new

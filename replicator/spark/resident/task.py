@@ -61,7 +61,7 @@ _ALL: Final = 20
 #: Seconds without an answer to a report after which the owner is gone.
 _SILENT: Final = 10.0
 #: Seconds between two looks for queues that stand still, and between two at the clusters.
-_LOOK: Final = 1.0
+_RESTART_INTERVAL: Final = 1.0
 _REFRESH: Final = 5.0
 
 log = get_logger(__name__)
@@ -101,7 +101,7 @@ class _Queue:
         self.wake_up = asyncio.Event()
         self.draining = False
         self.ended = False
-        self.told: tuple[object, ...] = ()
+        self.reported: tuple[object, ...] = ()
 
     def mark(self) -> tuple[object, ...]:
         """What the owner is to hear of when it changes."""
@@ -157,7 +157,7 @@ class _Task:
         """Until the owner ends it; raises what else ended it."""
         self._channel.send(write(Hello(self._job.number, socket.gethostname())))
         duties: list[Awaitable[None]] = [
-            *(self._listen(), self._report(), self._refresh(), self._look()),
+            *(self._listen(), self._report(), self._refresh(), self._restart_failed()),
             *(self._inspector.run(), self._watch.run(self._target), self._auditor.run()),
         ]
         running = [asyncio.ensure_future(each) for each in duties]
@@ -291,10 +291,10 @@ class _Task:
         queue.ended = True
         self._soon.set()
 
-    async def _look(self) -> None:
+    async def _restart_failed(self) -> None:
         """Restarts queues that failed or stand still."""
         while True:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_RESTART_INTERVAL)
             for key, queue in list(self._queues.items()):
                 if queue.draining or not self._watchdog.wants_restart(key, queue.state, time.monotonic()):
                     continue
@@ -309,7 +309,7 @@ class _Task:
         await asyncio.wait([before])
         await self._copy(queue)
 
-    # What the owner is told.
+    # What the owner is reported.
 
     async def _report(self) -> None:
         sequence = 0
@@ -328,8 +328,8 @@ class _Task:
     def _news(self, *, everything: bool) -> Iterable[Snapshot]:
         for key, queue in list(self._queues.items()):
             mark = queue.mark()
-            if mark != queue.told or everything:
-                queue.told = mark
+            if mark != queue.reported or everything:
+                queue.reported = mark
                 yield snapshot(queue.state, queue.known, ended=queue.ended)
             if queue.ended:
                 del self._queues[key]

@@ -65,11 +65,11 @@ class Watch:
     async def _ends(self) -> dict[MessageQueue, int]:
         now = asyncio.get_running_loop().time()
         if self._looked is None or now - self._looked > _TOPICS:
-            await self._look()
+            await self._refresh()
             self._looked = now
         return await self._ask(max_offset, self._queues)
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         topology = await self._cluster.refresh()
         system = (topology.cluster, *self._cluster.brokers())
         for broker in self._cluster.brokers():

@@ -159,7 +159,7 @@ class QueueWriter:
             if stored.offset < self._end:
                 raise _went_back(self._queue, self._end, stored.offset)
             if stored.offset > self._end:
-                await insist(self._cluster, str(self._queue), lambda: self._look(stored.offset))
+                await insist(self._cluster, str(self._queue), lambda: self._check_foreign(stored.offset))
             self._end, self._looked = stored.offset + len(batch), time.monotonic()
         self._acknowledged = stored.offset + len(batch)
         self.sent += len(batch)
@@ -171,7 +171,7 @@ class QueueWriter:
         if connection is not self._checked:
             await self._check(connection)
         elif self._end is not None and time.monotonic() - self._looked > _REST:
-            await self._look()
+            await self._check_foreign()
         return await outcome(send_batch(await checked(writer, self._checked), fields, [body]))
 
     async def _check(self, connection: Connection) -> None:
@@ -187,10 +187,10 @@ class QueueWriter:
             if end < self._acknowledged:
                 raise _went_back(self._queue, self._acknowledged, end)
             if self._end is not None:
-                await self._look()
+                await self._check_foreign()
         self._checked = connection
 
-    async def _look(self, stop: int | None = None) -> None:
+    async def _check_foreign(self, stop: int | None = None) -> None:
         """Checks messages that others have stored from `_end` on: up to `stop`, or to the queue's visible end.
 
         Raises:

@@ -124,7 +124,7 @@ async def test_what_a_broker_cannot_read_is_a_gap(monkeypatch: pytest.MonkeyPatc
 
 async def test_a_broker_that_makes_no_progress_is_not_asked_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     put = _Put()
-    monkeypatch.setattr(sink, "_LOOK", 0.3)
+    monkeypatch.setattr(sink, "_POLL_INTERVAL", 0.3)
     source = _Source(monkeypatch, *[_answer(Response.PULL_RETRY_IMMEDIATELY, range(3, 3), 0, 20)] * 50)
     task = _task(put, 3)
     run = asyncio.create_task(task.run())

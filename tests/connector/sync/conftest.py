@@ -99,7 +99,7 @@ def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
     for name, fake in (("read_topics", read_topics), ("read_groups", read_groups), ("apply", write)):
         monkeypatch.setattr(syncer, name, fake)
     monkeypatch.setattr(group_positions, "read_offsets", read_offsets)
-    monkeypatch.setattr(PopLog, "look", nobody_pops)
+    monkeypatch.setattr(PopLog, "in_flight", nobody_pops)
     store = Store(tmp_path)
     yield Setup(store)
     for record in store.state.records():

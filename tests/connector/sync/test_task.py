@@ -29,34 +29,8 @@ from replicator.metadata.offsets import CopiedQueue
 from replicator.routing.offset_map import Interval, OffsetMap
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
-from replicator.routing.state import QueueState
-from replicator.routing.task_id import TaskId
-from replicator.state.record import Kind
 from replicator.worker.worker import Worker
 from tests.connector.sync.conftest import KINDS, Setup
-
-
-def test_which_topics_were_made_for_the_route(setup: Setup) -> None:
-    """Those that were at the target before are not ours to change."""
-    queues = {Queue("a", 0): Queue("x", 0), Queue("a", 1): Queue("y", 0)}
-    setup.context.store.save_queue_map("route", "T", "T", queues, fresh=[Queue("a", 1)])
-    copy = setup.task.copy()
-    assert (copy.made("T"), copy.made("other"), copy.brokers) == ({"y"}, set(), {"T": {"a"}})
-
-
-def test_what_is_known_of_queues_that_are_gone_is_forgotten(setup: Setup) -> None:
-    """There may be thousands of topics that come and go, over the years."""
-    store, queue = setup.context.store, Queue("a", 0)
-    for topic in ("T", "U"):
-        store.save_queue_map("route", topic, topic, {queue: Queue("x", 0)})
-        state = QueueState(topic, queue, Queue("x", 0), route="route")
-        state.progress.position = 1
-        store.update([state])
-        assert setup.task.copy().queue(topic, queue) is not None
-    assert len(setup.task._maps) == 2
-    store.put(Kind.TASK, str(TaskId("route", "T")), None)
-    setup.task.copy()
-    assert len(setup.task._maps) == 1
 
 
 async def test_what_is_not_known_is_not_ready(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +45,7 @@ async def test_what_is_not_known_is_not_ready(setup: Setup, monkeypatch: pytest.
     told = await readiness(setup.route, setup.context)
     assert (told["ready"], len(told["reasons"])) == (False, 3)
     assert all(reason.startswith(f"{kind} at x: ") for kind, reason in zip(KINDS, told["reasons"], strict=True))
-    look = await setup.task.look()
+    look = await setup.task.plan()
     assert {(each.kind, each.broker) for each in look.unasked} == {(kind, "x") for kind in KINDS}
 
 
@@ -94,7 +68,7 @@ async def test_accounts_that_could_not_be_looked_at(setup: Setup, monkeypatch: p
     monkeypatch.setattr(AclSyncer, "plan", plan)
     told = Unasked("acl", "x", "target broker x is skipped now")
     task = setup.syncing("groups", "acl")
-    assert (await task.look()).unasked == [told]
+    assert (await task.plan()).unasked == [told]
     assert await task.sync() == [told]
     assert "is skipped" in task.reason
     assert (await task.hand_over(open_all=False))[1] == [str(told)]
@@ -195,10 +169,10 @@ async def test_a_source_that_is_away_is_not_asked_for_every_group(
     for name in ("min_offset", "max_offset"):
         monkeypatch.setattr(target_ends, name, end)
     copied = CopiedQueue(Queue("a", 0), Queue("x", 0), "T", position=9, start=0, offsets=OffsetMap(), floor=0)
-    found = await setup.task._syncer.places.look(lambda _topic, _queue: copied)
+    found = await setup.task._syncer.places.read(lambda _topic, _queue: copied)
     assert (len(found), pulls) == (20, ["a"])
     setup.source.away = {"a"}  # it has been seen to be away already
-    assert len(await setup.task._syncer.places.look(lambda _topic, _queue: copied)) == 20
+    assert len(await setup.task._syncer.places.read(lambda _topic, _queue: copied)) == 20
 
 
 class Consumed:
@@ -236,7 +210,7 @@ class Consumed:
         monkeypatch.setattr(target_ends, "min_offset", beginning)
         monkeypatch.setattr(target_consumers, "consumers", nobody)
         monkeypatch.setattr(syncer, "apply", apply)
-        monkeypatch.setattr(setup.task, "_copied", copied)
+        monkeypatch.setattr(setup.task.copied, "_copied", copied)
 
 
 async def test_others_get_their_turn_while_many_groups_are_looked_at(
@@ -254,7 +228,7 @@ async def test_others_get_their_turn_while_many_groups_are_looked_at(
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    _, places = await setup.task._syncer.plan_offsets(setup.task.copy())
+    _, places = await setup.task._syncer.plan_offsets(setup.task.copied.snapshot())
     looked = turns
     await setup.task.sync(["offsets"])
     task.cancel()

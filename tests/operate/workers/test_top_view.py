@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from replicator.operate.workers.top_view import Look, TopView
+from replicator.operate.workers.top_view import Snapshot, TopView
 
 
 def worker(name: str, **values: Any) -> dict[str, Any]:
@@ -36,12 +36,12 @@ def topic(name: str, **values: Any) -> dict[str, Any]:
     return {**known, **values}
 
 
-def look(at: float, *topics: dict[str, Any], connector: str = "route", **cluster: Any) -> Look:
+def look(at: float, *topics: dict[str, Any], connector: str = "route", **cluster: Any) -> Snapshot:
     status = {"connector": {"state": "RUNNING"}, "topics": list(topics)}
-    return Look(at, CLUSTER | cluster, {connector: {"status": status}})
+    return Snapshot(at, CLUSTER | cluster, {connector: {"status": status}})
 
 
-def drawn(view: TopView, seen: Look, *, width: int = 80, height: int | None = 24) -> list[str]:
+def drawn(view: TopView, seen: Snapshot, *, width: int = 80, height: int | None = 24) -> list[str]:
     console = Console(file=StringIO(), width=width, height=height or 24)
     console.print(view.draw(seen, clock="12:00:00", height=height))
     assert isinstance(console.file, StringIO)

@@ -40,7 +40,7 @@ def test_executors_are_waited_for(counts: list[int], found: int, monkeypatch: py
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    monkeypatch.setattr(module, "_LOOK", 0.5)
+    monkeypatch.setattr(module, "_POLL_INTERVAL", 0.5)
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
     monkeypatch.setattr(module, "_registered", lambda _spark: counts[min(int(clock[0] / 0.5), len(counts) - 1)])
     cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="yarn"))

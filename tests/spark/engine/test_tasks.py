@@ -67,7 +67,7 @@ def test_attempts_of_a_cluster_are_a_setting() -> None:
 def test_a_job_without_parts_ends_at_once(limit: int) -> None:
     """As of a topic without queues: there is nothing to do, and nothing fails."""
     run_rate_limited(
-        spark(), _never, RateLimited(rate_messages=limit), [], on_outcome=pytest.fail, on_look=lambda: None
+        spark(), _never, RateLimited(rate_messages=limit), [], on_outcome=pytest.fail, on_tick=lambda: None
     )
 
 
@@ -108,17 +108,17 @@ def test_a_job_that_is_broken_off_cancels_no_other() -> None:
     """The session may have queues that live in it."""
     jobs = Jobs()
     both: Any = SimpleNamespace(sparkContext=jobs, conf={})
-    looks = threading.Event()
+    ticked = threading.Event()
 
     def other() -> None:
-        run_all(both, _never, [1], on_outcome=pytest.fail, on_look=looks.set)
+        run_all(both, _never, [1], on_outcome=pytest.fail, on_tick=ticked.set)
 
     running = threading.Thread(target=other)
     running.start()
-    assert looks.wait(30)
+    assert ticked.wait(30)
     (its,) = jobs.groups
     with pytest.raises(KeyboardInterrupt):
-        run_all(both, _never, [1], on_outcome=pytest.fail, on_look=_interrupted)
+        run_all(both, _never, [1], on_outcome=pytest.fail, on_tick=_interrupted)
     assert [event.is_set() for event in jobs.groups.values()] == [False, True]
     jobs.cancelJobGroup(its)
     running.join()

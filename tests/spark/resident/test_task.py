@@ -24,10 +24,10 @@ class Channel:
     """Says what a test has written, and then that there is no more to do."""
 
     def __init__(self, *told: Work | Released | Grant) -> None:
-        self._told = [*map(write, told), write(End())]
+        self._given = [*map(write, told), write(End())]
 
     async def receive(self) -> bytes:
-        return self._told.pop(0)
+        return self._given.pop(0)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Looks at both clusters, of which not all brokers answer: what is left out, told, asked for and kept."""
+"""Groups at two clusters of which not all brokers answer: what is left out, reported, asked for and kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Pop:
         self.behind: dict[str, str] = {}
         self.problems: dict[str, str] = {}
 
-    async def look(self, _: object) -> dict[Any, Any]:
+    async def in_flight(self, _: object) -> dict[Any, Any]:
         return {}
 
 
@@ -43,7 +43,7 @@ def _table(queue: int, offset: int) -> Any:
     return type("Table", (), {"offsets": {("G", "T"): {queue: offset}}})()
 
 
-def _looking(consumed: _Tables, there: _Tables) -> GroupPositions:
+def _positions(consumed: _Tables, there: _Tables) -> GroupPositions:
     positions = no_brokers()
     positions._pop, positions.consumed, positions.there = (
         cast("Any", _Pop()),
@@ -66,9 +66,9 @@ def test_a_queue_that_cannot_be_read_holds_up_no_other(monkeypatch: pytest.Monke
             raise error
         return place
 
-    positions = _looking(_Tables(a=100, b=120), _Tables(x=0))
+    positions = _positions(_Tables(a=100, b=120), _Tables(x=0))
     monkeypatch.setattr(positions, "_complete", complete)
-    assert [place.source for place in asyncio.run(positions.look(_copied))] == [120]
+    assert [place.source for place in asyncio.run(positions.read(_copied))] == [120]
     named = "G in T queue 0: " if isinstance(error, ProtocolError) else ""
     assert positions.failures == {"x": f"{named}{error}"}
 
@@ -81,7 +81,7 @@ def test_what_is_no_group_at_the_target_is_left_out(monkeypatch: pytest.MonkeyPa
         return False
 
     monkeypatch.setattr(Register, "is_taken", is_taken)
-    assert asyncio.run(_looking(_Tables(a=100), _Tables(x=0)).look(_copied)) == []
+    assert asyncio.run(_positions(_Tables(a=100), _Tables(x=0)).read(_copied)) == []
     assert asked == [("x", "G")]
 
 
@@ -105,14 +105,14 @@ def test_an_offset_that_moves_is_in_the_queue(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(target_ends, "max_offset", end)
     there = _Tables(x=500)
     there.queue = TARGET.queue_id
-    positions = _looking(_Tables(a=10), there)
+    positions = _positions(_Tables(a=10), there)
     for offset in (500, 600, 700, 700, 800):
         there.offsets["x"] = offset
-        assert len(asyncio.run(positions.look(copied))) == 1
+        assert len(asyncio.run(positions.read(copied))) == 1
     assert asked == 1  # then all up to there is known to be in it
     there.offsets["x"] = 2000
     for ends in (None, 1010):
-        (place,) = asyncio.run(positions.look(copied))
+        (place,) = asyncio.run(positions.read(copied))
         assert place.end == ends
 
 
@@ -129,39 +129,39 @@ def test_what_is_kept_is_of_groups_that_are_there(monkeypatch: pytest.MonkeyPatc
 
     consumed, there = _Tables(a=3), _Tables(x=2)
     there.queue = TARGET.queue_id
-    positions = _looking(consumed, there)
-    asyncio.run(positions.look(copied))
+    positions = _positions(consumed, there)
+    asyncio.run(positions.read(copied))
     assert len(positions._copies) > 0
     consumed.offsets, there.failures = {}, {"x": "away"}
     for _ in range(3):
-        asyncio.run(positions.look(copied))
+        asyncio.run(positions.read(copied))
     assert len(positions._copies) > 0
     there.failures = {"y": "it is dead, and nobody forgets it"}
     for _ in range(2):
-        asyncio.run(positions.look(copied))
+        asyncio.run(positions.read(copied))
     assert (len(positions._copies), len(positions._ends._oldest), len(positions._returned)) == (0, 0, 0)
 
 
 def test_offsets_that_are_newer_than_what_is_known_of_pop_consumers_are_not_used() -> None:
     """Not either once their broker has died, and nobody can say any more what was delivered before it did."""
 
-    async def looked() -> list[int]:
-        found = await positions.look(lambda _, source: CopiedQueue(source, TARGET, "T", 200, 0, OffsetMap(), 0))
+    async def read() -> list[int]:
+        found = await positions.read(lambda _, source: CopiedQueue(source, TARGET, "T", 200, 0, OffsetMap(), 0))
         return [place.source for place in found]
 
     async def complete(place: GroupQueue) -> GroupQueue:
         return place
 
     pop, consumed = _Pop(), _Tables(a=100)
-    positions = _looking(consumed, _Tables(x=0))
+    positions = _positions(consumed, _Tables(x=0))
     positions._pop = cast("Any", pop)
     positions._complete = complete  # type: ignore[method-assign]
-    assert asyncio.run(looked()) == [100]
+    assert asyncio.run(read()) == [100]
     consumed.offsets["a"], pop.behind = 150, {"a": "what POP consumers hold is not read completely yet"}
-    assert asyncio.run(looked()) == []
+    assert asyncio.run(read()) == []
     assert positions.failures.keys() == {"a"}
     consumed.failures = {"a": "it is away"}
-    assert asyncio.run(looked()) == [100]
+    assert asyncio.run(read()) == [100]
     assert positions.failures == {"a": "it is away"}
     consumed.failures, pop.behind = {}, {}
-    assert asyncio.run(looked()) == [150]
+    assert asyncio.run(read()) == [150]
