@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -63,7 +63,7 @@ class ReplicationSnapshot:
 
     `brokers` are those of the source that a topic is or was copied from, by its name at the source; `made` gives
     those of the target at which it was made for the route, and `selects` says of one whether the route still copies
-    it, if the source has it.
+    it, if the source has it. `given_up` are the copies of forgotten source brokers, by their topics at the source.
     """
 
     plans: Sequence[TopicPlan]
@@ -71,6 +71,7 @@ class ReplicationSnapshot:
     brokers: Mapping[str, Collection[str]]
     made: Callable[[str], Collection[str]]
     selects: Callable[[str], bool]
+    given_up: Mapping[str, topics.GivenUpCopies] = field(default_factory=dict)
 
     def brokers_of(self, topic: str) -> Collection[str]:
         """Where a topic may still be; of one whose brokers nobody remembers, anywhere."""
@@ -175,6 +176,7 @@ class Syncer:
             copy.plans,
             {name: table.topics for name, table in source.items()} | away,
             {name: table.topics for name, table in target.items()},
+            given_up=copy.given_up,
             open_all=open_all,
         )
 

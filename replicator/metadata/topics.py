@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from replicator.client.topics import READABLE, WRITABLE, TopicConfig
@@ -25,7 +26,7 @@ from replicator.metadata.ledger import (
 from replicator.routing.plan import TopicPlan, Topics
 from replicator.routing.queue_map import QueueMap, needed_queues, write_queues
 
-__all__ = ["KIND", "TopicPolicy", "plan_switch", "plan_topics", "settings_of"]
+__all__ = ["KIND", "GivenUpCopies", "TopicPolicy", "plan_switch", "plan_topics", "settings_of"]
 
 KIND: Final = "topics"
 #: Why a switch leaves a topic closed whose own source brokers are not known.
@@ -43,6 +44,13 @@ class TopicPolicy(NamedTuple):
     protect: bool = False
     repair: bool = False
     deletes: bool = False
+
+
+class GivenUpCopies(NamedTuple):
+    """Where the copies of a topic are that came from forgotten source brokers."""
+
+    target_topic: str
+    brokers: Collection[str]
 
 
 def plan_topics(
@@ -91,7 +99,14 @@ def plan_topics(
     return planned
 
 
-def plan_switch(plans: Iterable[TopicPlan], source: Topics, target: Topics, *, open_all: bool) -> Planned:
+def plan_switch(
+    plans: Iterable[TopicPlan],
+    source: Topics,
+    target: Topics,
+    *,
+    given_up: Mapping[str, GivenUpCopies] = MappingProxyType({}),
+    open_all: bool,
+) -> Planned:
     """What applications need to use the target from now on: the perm that topics have at the source.
 
     What can be written already stays so: the source's topics may be read-only because it is protected by now. So
@@ -100,34 +115,63 @@ def plan_switch(plans: Iterable[TopicPlan], source: Topics, target: Topics, *, o
     Args:
         source: all its brokers of which anything is known. What is not, such as a broker that was dead before this
             worker's start, has the topics that the others have, and else such as can be read and written.
+        given_up: copies of source brokers that were forgotten, by topics of the source: those are not known either.
         open_all: all can be read and written, those too that cannot at the source.
     """
-    planned = Planned([], {})
+    planned, refused = Planned([], {}), set[str]()
+
+    def switch(topic: str, current: TopicConfig | None, broker: str, own: Mapping[str, TopicConfig]) -> None:
+        if current is not None and (broker, current.name) not in planned.wanted:
+            elsewhere = {name: topics[topic] for name, topics in source.items() if topic in topics}
+            _switch(topic, broker, current, own, elsewhere, open_all=open_all, planned=planned)
+
     for plan in plans:
-        for broker in needed_queues(plan.queue_map) if not plan.problem else ():
+        if plan.problem:
+            refused.add(plan.topic)
+            continue
+        for broker in needed_queues(plan.queue_map):
             current = target.get(broker, {}).get(plan.target_topic)
-            if current is None:
-                continue
-            own = _configs(plan, source, broker)
-            configs = own or {name: topics[plan.topic] for name, topics in source.items() if plan.topic in topics}
-            perm = READABLE | WRITABLE if open_all or not configs else _together(configs)
-            perm |= current.perm & (READABLE | WRITABLE)
-            wanted = replace(current, perm=perm, attributes={})
-            planned.wanted[broker, current.name] = (settings_of(replace(current, perm=perm)), plan.topic)
-            blocked = "" if own or perm & WRITABLE else _AS_ELSEWHERE.format(brokers=", ".join(sorted(configs)))
-            if perm != current.perm or blocked:
-                planned.actions.append(
-                    Action(
-                        kind=KIND,
-                        broker=broker,
-                        key=current.name,
-                        before={"perm": current.perm},
-                        after={"perm": perm},
-                        write=WriteTopic(wanted),
-                        blocked=blocked,
-                    )
-                )
+            switch(plan.topic, current, broker, _configs(plan, source, broker))
+    for topic, copies in given_up.items():
+        for broker in sorted(copies.brokers) if topic not in refused else ():
+            switch(topic, target.get(broker, {}).get(copies.target_topic), broker, {})
     return planned
+
+
+def _switch(
+    topic: str,
+    broker: str,
+    current: TopicConfig,
+    own: Mapping[str, TopicConfig],
+    elsewhere: Mapping[str, TopicConfig],
+    *,
+    open_all: bool,
+    planned: Planned,
+) -> None:
+    """One topic at one target broker.
+
+    Args:
+        own: what the source brokers have whose queues go there.
+        elsewhere: what all of them have.
+    """
+    configs = own or elsewhere
+    perm = READABLE | WRITABLE if open_all or not configs else _together(configs)
+    perm |= current.perm & (READABLE | WRITABLE)
+    wanted = replace(current, perm=perm, attributes={})
+    planned.wanted[broker, current.name] = (settings_of(replace(current, perm=perm)), topic)
+    blocked = "" if own or perm & WRITABLE else _AS_ELSEWHERE.format(brokers=", ".join(sorted(configs)))
+    if perm != current.perm or blocked:
+        planned.actions.append(
+            Action(
+                kind=KIND,
+                broker=broker,
+                key=current.name,
+                before={"perm": current.perm},
+                after={"perm": perm},
+                write=WriteTopic(wanted),
+                blocked=blocked,
+            )
+        )
 
 
 def _plan_queues(plan: TopicPlan, target: Topics, planned: Planned) -> None:

@@ -13,13 +13,24 @@ from typing import Any
 
 import pytest
 
+from replicator.client.topics import TopicConfig, write_topic
 from replicator.sandbox import Broker, Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.group import workers_of
 from tests.support.offsets import commit, make_group
 from tests.support.readiness import asked, exact, ready
 from tests.support.scene import SOURCE, TARGET
-from tests.support.traffic import Producer, create_topic, judge, produce, raw_topic
+from tests.support.traffic import (
+    Producer,
+    connected,
+    create_topic,
+    has_perm,
+    judge,
+    perms,
+    produce,
+    raw_topic,
+    send,
+)
 from tests.support.worker import SYNC_QUICKLY, Worker, command, until
 
 pytestmark = pytest.mark.timeout(300)
@@ -115,6 +126,36 @@ async def test_at_the_source(clusters: ClusterPool, tmp_path: Path, topic_name: 
             await assert_clean_soon(source, target, topic, total + 100)
             assert states(worker)["source", broker.name] == "ONLINE"
             assert "forgotten broker is back" in worker.log
+
+
+async def test_a_failover_opens_the_copies_of_a_forgotten_source_broker(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """One topic was there alone: nothing of the source is left that says what it was."""
+    both, alone, target = topic_name("both"), topic_name("alone"), await clusters.get(TARGET)
+    async with clusters.lent(WIDE) as source:
+        lost = source.brokers[1]
+        await create_topic(source, both, queues=1)
+        async with connected(source) as client:
+            config = TopicConfig(name=alone, read_queues=1, write_queues=1)
+            await write_topic(client.writer(lost.name), config)
+            await send(client, lost.name, alone, 0, [(b"%d" % n, {"UNIQ_KEY": f"A{n}"}) for n in range(10)])
+        await produce(source, both, 20)
+        flags = ("--topics", f"{both}|{alone}", *SYNC_QUICKLY, "--protect-target")
+        async with Worker(source, target, tmp_path, *flags) as worker:
+            await ready(worker)
+            for topic in (both, alone):
+                await until(partial(has_perm, target, topic, 4), what="the target is protected")
+            await lost.kill()
+            await until(lambda: states(worker)["source", lost.name] == "AWAY")
+            done = await asyncio.to_thread(forget, worker, lost.name, "--yes")
+            assert done.returncode == 0, done.stderr
+            report = await asked(worker, "POST", "failover", {"drain_seconds": 20})
+            assert (report["drained"], report["problems"]) == (True, [])
+            assert report["topics_opened"] == sorted([both, alone])
+            for topic, count in ((both, 20), (alone, 10)):
+                assert await perms(target, topic) == {6}
+                assert sum(map(len, (await raw_topic(target, topic)).values())) == count
 
 
 async def test_at_the_target(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:

@@ -10,25 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from replicator.sandbox import Cluster, ClusterSpec
+from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.offsets import commit, make_group, offsets_of
 from tests.support.readiness import asked, exact, health, ready
-from tests.support.traffic import create_topic, judge, produce, topics_of
+from tests.support.traffic import create_topic, has_perm, judge, perms, produce
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
 pytestmark = pytest.mark.timeout(300)
 
 EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
 FLAGS = (*SYNC_QUICKLY, "--protect-target", "--session-timeout", "3")
-
-
-async def perms(cluster: Cluster, topic: str) -> set[int]:
-    return {topics[topic].perm for topics in (await topics_of(cluster)).values()}
-
-
-async def has_perm(cluster: Cluster, topic: str, perm: int) -> bool:
-    return await perms(cluster, topic) == {perm}
 
 
 def secret(directory: Path) -> str:

@@ -19,16 +19,12 @@ from tests.support.javatool import JavaToolError, Order, java_consume, java_prod
 from tests.support.offsets import commit, make_group, offsets_of
 from tests.support.printed import check_printed
 from tests.support.readiness import asked, exact, health, ready
-from tests.support.traffic import create_topic, produce, raw_topic, topics_of
+from tests.support.traffic import create_topic, has_perm, perms, produce, raw_topic
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
 pytestmark = pytest.mark.timeout(300)
 
 EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.3.3")
-
-
-async def perms(cluster: Cluster, topic: str) -> set[int]:
-    return {topics[topic].perm for topics in (await topics_of(cluster)).values()}
 
 
 async def command(worker: Worker, *arguments: str) -> tuple[int, str]:
@@ -73,7 +69,7 @@ async def test_there_and_back_again(
     await commit(source, group, topic, {("east-a", 0): 20, ("east-a", 1): 50})
     flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
     async with Worker(source, target, tmp_path / "there", *flags, "--protect-target") as worker:
-        await until(lambda: _has_perm(target, topic, 4), what="the target is protected")
+        await until(lambda: has_perm(target, topic, 4), what="the target is protected")
         await ready(worker)
         code, printed = await command(worker, "readiness")
         assert (code, printed.splitlines()[0]) == (0, "ready to switch")
@@ -124,10 +120,6 @@ async def _dry_run(worker: Worker, target: Cluster, topic: str) -> None:
     assert worker.running == [topic]
 
 
-async def _has_perm(cluster: Cluster, topic: str, perm: int) -> bool:
-    return await perms(cluster, topic) == {perm}
-
-
 async def _copies(cluster: Cluster, topic: str, count: int) -> bool:
     return sum(map(len, (await raw_topic(cluster, topic)).values())) == count
 
@@ -149,7 +141,7 @@ async def test_the_source_is_dead(clusters: ClusterPool, tmp_path: Path, topic_n
         synced = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
         flags = (*synced, "--protect-target", "--session-timeout", "3")
         async with Worker(source, target, tmp_path, *flags) as worker:
-            await until(lambda: _has_perm(target, topic, 4))
+            await until(lambda: has_perm(target, topic, 4))
             await ready(worker)
             order = Order(topic=topic, body=b"born at the target")
             with pytest.raises(JavaToolError, match="No route info"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from replicator.client.topics import TopicConfig
 from replicator.metadata.action import DropTopic, WriteTopic
 from replicator.metadata.ledger import DRIFT, FOUND, Entry, Key, Planned, remember
-from replicator.metadata.topics import TopicPolicy, plan_switch, plan_topics, settings_of
+from replicator.metadata.topics import GivenUpCopies, TopicPolicy, plan_switch, plan_topics, settings_of
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan, Topics, chosen_names
 from replicator.routing.plan import plan_topics as plan_copies
@@ -198,6 +198,30 @@ def test_a_switch_where_a_source_broker_is_not_known(
     switch = plan_switch(plans, known, target, open_all=open_all)
     assert applied(switch, target, {})["y"]["T"].perm == after
     assert ["it is read-only at a;" in why for why in blocked(switch)] == [True] * told
+
+
+@pytest.mark.parametrize("here", [6, 4, None])
+def test_a_switch_opens_the_copies_of_forgotten_brokers(here: int | None) -> None:
+    """They are no longer in the queue map; nobody knows what the topic was at the broker that had them."""
+    known = {"a": {} if here is None else {"T": topic(perm=here)}}
+    target: Topics = {
+        "x": {"T": topic(perm=4), "gone": topic("gone", perm=4)},
+        "y": {"T": topic(perm=4), "gone": topic("gone", perm=4), "two": topic("two", perm=4)},
+    }
+    plans = [
+        TopicPlan(topic="T", target_topic="T", queue_map={Queue("a", 0): Queue("x", 0)}),
+        TopicPlan(topic="two", target_topic="two", queue_map={}, problem="it cannot be copied"),
+    ]
+    given_up = {
+        "T": GivenUpCopies("T", {"x", "y"}),
+        "gone": GivenUpCopies("gone", {"y"}),
+        "two": GivenUpCopies("two", {"y"}),
+    }
+    switch = plan_switch(plans, known, target, given_up=given_up, open_all=False)
+    after = applied(switch, target, {})
+    wanted = 4 if here == 4 else 6
+    assert [after[broker]["T"].perm for broker in "xy"] == [wanted, wanted]
+    assert (after["x"]["gone"].perm, after["y"]["gone"].perm, after["y"]["two"].perm) == (4, 6, 4)
 
 
 def test_a_resumed_route_protects_again() -> None:

@@ -125,6 +125,16 @@ async def topics_of(cluster: Cluster) -> dict[str, Mapping[str, TopicConfig]]:
         return {name: (await read_topics(client.master(name))).topics for name in client.brokers()}
 
 
+async def perms(cluster: Cluster, topic: str) -> set[int]:
+    """The different permissions that a topic has at the brokers."""
+    return {topics[topic].perm for topics in (await topics_of(cluster)).values()}
+
+
+async def has_perm(cluster: Cluster, topic: str, perm: int) -> bool:
+    """Whether a topic has it at every broker."""
+    return await perms(cluster, topic) == {perm}
+
+
 async def send(
     client: Client,
     broker: str,

@@ -8,8 +8,9 @@ from functools import partial
 from replicator.connector.topics import RouteTopics
 from replicator.metadata.offsets import CopiedQueue
 from replicator.metadata.syncer import ReplicationSnapshot
+from replicator.metadata.topics import GivenUpCopies
 from replicator.routing.offset_map import Interval, OffsetMap
-from replicator.routing.queue_map import Queue
+from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.task_id import TaskId
 from replicator.state.queue_records import is_about, offset_of
 from replicator.state.store import Store
@@ -40,7 +41,23 @@ class CopiedQueues:
         def copied(topic: str, source: Queue) -> CopiedQueue | None:
             return self._copied(topic, source) if concerns(topic) else None
 
-        return ReplicationSnapshot(plans, copied, brokers, partial(store.created_at, name), self._topics.is_copied)
+        given_up = {topic: self._given_up(topic, maps[topic]) for topic in maps if concerns(topic)}
+        return ReplicationSnapshot(
+            plans,
+            copied,
+            brokers,
+            made=partial(store.created_at, name),
+            selects=self._topics.is_copied,
+            given_up={topic: copies for topic, copies in given_up.items() if copies.brokers},
+        )
+
+    def _given_up(self, topic: str, queue_map: QueueMap) -> GivenUpCopies:
+        store, name = self._store, self._topics.name
+        if topic in self._topics.parked or not self._topics.is_copied(topic):
+            return GivenUpCopies("", ())
+        whole = store.whole_queue_map(name, topic)
+        brokers = {target.broker for source, target in whole.items() if source not in queue_map}
+        return GivenUpCopies(store.target_topic(name, topic), brokers)
 
     def _copied(self, topic: str, source: Queue) -> CopiedQueue | None:
         store = self._store

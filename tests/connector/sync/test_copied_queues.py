@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from replicator.metadata.topics import GivenUpCopies
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from replicator.routing.task_id import TaskId
+from replicator.state.known_brokers import key_of, record_value
 from replicator.state.record import Kind
 from tests.connector.sync.conftest import Setup
 
@@ -30,3 +32,19 @@ def test_what_is_known_of_queues_that_are_gone_is_forgotten(setup: Setup) -> Non
     store.put(Kind.TASK, str(TaskId("route", "T")), None)
     setup.task.copied.snapshot()
     assert len(setup.task.copied._maps) == 1
+
+
+def test_copies_of_forgotten_brokers(setup: Setup) -> None:
+    """They are where a failover looks for topics to open, unless they are not the route's any more."""
+    store = setup.context.store
+    for topic, brokers in (("T", "ab"), ("gone", "b"), ("parked", "b"), ("kept", "a")):
+        queues = {Queue(broker, 0): Queue({"a": "x", "b": "y"}[broker], 0) for broker in brokers}
+        store.save_queue_map("route", topic, f"{topic}-copy", queues)
+    setup.topics.parked = {"parked": "parked-copy"}
+    assert setup.task.copied.snapshot().given_up == {}
+    store.put(Kind.BROKER, key_of("source", "b"), record_value(5.0, {}))
+    expected = {topic: GivenUpCopies(f"{topic}-copy", {"y"}) for topic in ("T", "gone")}
+    assert setup.task.copied.snapshot().given_up == expected
+    assert setup.task.copied.snapshot(lambda topic: topic == "T").given_up.keys() == {"T"}
+    setup.topics.is_copied = lambda topic: topic != "gone"
+    assert setup.task.copied.snapshot().given_up.keys() == {"T"}
