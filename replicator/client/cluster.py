@@ -20,13 +20,23 @@ from replicator.client.order import OrderTables, delete_order, read_orders, writ
 from replicator.client.refused import code_in, remark_in
 from replicator.client.security import Security
 from replicator.client.vip import VipChannel, vip_address
-from replicator.errors import ProtocolError, ReplicatorError, StartupError, Unreachable, WrongBroker
+from replicator.errors import (
+    BrokerRefused,
+    ClientError,
+    ProtocolError,
+    ReplicatorError,
+    StartupError,
+    Unreachable,
+    WrongBroker,
+)
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
 
 __all__ = ["Broker", "Cluster", "Topology"]
 
 _MASTER: Final = 0
+#: A topic that is asked for where any would do.
+_ANY_TOPIC: Final = "TBW102"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,16 @@ class Topology:
 
     cluster: str
     brokers: Mapping[str, Broker]
+
+
+class _NoNameServer(StartupError):
+    """Who answers does not know the request for a cluster's brokers (106)."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"{address} is a broker, not a name server", hint="name servers listen on port 9876 by default"
+        )
+        self.address = address
 
 
 class Cluster:
@@ -119,7 +139,10 @@ class Cluster:
             NoBrokers: no broker is registered yet.
             StartupError: it is no name server, which cluster is meant is not clear, or none knows it, or is well.
         """
-        topology = await self._nameservers.read(Request.GET_BROKER_CLUSTER_INFO, {}, self._read)
+        try:
+            topology = await self._nameservers.read(Request.GET_BROKER_CLUSTER_INFO, {}, self._read)
+        except _NoNameServer as error:
+            raise await self._named(error) from None
         self._brokers.update(topology.brokers)
         self._known_as = topology.cluster
         return topology
@@ -129,19 +152,30 @@ class Cluster:
         return await read_orders(self._nameservers)
 
     async def write_order(self, nameserver: str, topic: str, value: str) -> None:
-        """Puts one at a name server; errors as `NameServers.tell`."""
+        """Puts one at a name server; errors as `NameServers.ask_one`."""
         await write_order(self._nameservers, nameserver, topic, value)
 
     async def delete_order(self, nameserver: str, topic: str) -> None:
-        """Removes one from a name server; errors as `NameServers.tell`."""
+        """Removes one from a name server; errors as `NameServers.ask_one`."""
         await delete_order(self._nameservers, nameserver, topic)
+
+    async def _named(self, found: _NoNameServer) -> StartupError:
+        """What answers instead: a broker, or a Proxy, which of a name server's requests serves the routes (105)."""
+        try:
+            await self._nameservers.ask_one(found.address, Request.GET_ROUTEINFO_BY_TOPIC, {"topic": _ANY_TOPIC})
+        except BrokerRefused as refused:
+            if refused.code == Response.REQUEST_CODE_NOT_SUPPORTED:
+                return found
+        except ClientError:
+            return found
+        return StartupError(
+            f"{found.address} is a Proxy, not a name server; it cannot be asked for all topics, groups and offsets",
+            hint="name the cluster's name servers, and make its brokers reachable, by an address map or SOCKS5",
+        )
 
     def _read(self, address: str, answer: Frame) -> Topology:
         if answer.code == Response.REQUEST_CODE_NOT_SUPPORTED:
-            raise StartupError(
-                f"{address} is a broker, not a name server",
-                hint="name servers listen on port 9876 by default",
-            )
+            raise _NoNameServer(address)
         if answer.code != Response.SUCCESS:
             raise StartupError(
                 f"{address} refused to list its brokers: {code_in(answer)}, {remark_in(answer) or 'no remark'}",

@@ -102,7 +102,7 @@ class OtherSources:
             why the topic cannot be copied by these settings, or nothing.
 
         Raises:
-            ClientError, ProtocolError: as `look`.
+            ClientError, ProtocolError: as `read`.
         """
         free = set(queues_of(self._context.target.topics, plan.target_topic)).difference(known.values(), left)
         self.queues.pop(plan.topic, None)

@@ -14,7 +14,7 @@ __all__ = ["UnownedTasks"]
 
 
 class UnownedTasks:
-    """`look` is called at each turn of the group."""
+    """`update` is called at each turn of the group."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}

@@ -44,7 +44,7 @@ class _Halted(NamedTuple):
 
 
 class HaltedQueues:
-    """The halted queues of all routes, as `look` found them last; none while another worker looks at them.
+    """The halted queues of all routes, as `refresh` found them last; none while another worker does.
 
     Args:
         skews: by source broker, the seconds that its clock is ahead of ours.

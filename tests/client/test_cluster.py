@@ -12,9 +12,11 @@ from replicator.client.brokers import read_config
 from replicator.client.cluster import Broker, Cluster, Topology, _read_topology
 from replicator.client.nameservers import NoBrokers
 from replicator.errors import ProtocolError, StartupError, Unreachable
+from replicator.protocol.codes import Request
 from replicator.protocol.fastjson import parse
+from replicator.protocol.frame import Frame
 from replicator.sandbox import ClusterSpec
-from tests.client.peer import Peer, unused_port
+from tests.client.peer import Peer, Session, unused_port
 from tests.support.clusters import ClusterPool
 from tests.support.worker import until
 
@@ -113,6 +115,20 @@ async def test_a_broker_in_the_place_of_a_name_server_is_told() -> None:
         with pytest.raises(StartupError, match="is a broker, not a name server") as caught:
             await cluster.refresh()
         assert "9876" in caught.value.hint
+        await cluster.close()
+
+
+async def test_a_proxy_in_the_place_of_a_name_server_is_told() -> None:
+    """It has routes, but nothing that tells of topics, groups and offsets: what to name instead is said."""
+
+    def proxy(session: Session, request: Frame) -> None:
+        session.answer(request, 17 if request.code == Request.GET_ROUTEINFO_BY_TOPIC else 3)
+
+    async with Peer(proxy) as peer:
+        cluster = Cluster([peer.address])
+        with pytest.raises(StartupError, match="is a Proxy, not a name server") as caught:
+            await cluster.refresh()
+        assert "name servers" in caught.value.hint
         await cluster.close()
 
 

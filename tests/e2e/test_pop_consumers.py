@@ -6,6 +6,7 @@ switch must be delivered at the target all the same.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tests.support.offsets import make_group
 from tests.support.pygrpc import python_consume
 from tests.support.readiness import asked, ready
 from tests.support.traffic import configured, create_topic, raw_topic
-from tests.support.worker import SYNC_QUICKLY, Worker, until
+from tests.support.worker import SYNC_QUICKLY, Worker, command, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -200,3 +201,16 @@ async def test_retries_of_copies_come_back(
         assert worker.metric("audit_differences_total") == 0
     after = await grpc_consume(source.proxy.address, topic, group)
     assert {each.body: each.attempt > 1 for each in after} == dict.fromkeys(held, True)
+
+
+async def test_a_proxy_cannot_be_a_source(clusters: ClusterPool, tmp_path: Path) -> None:
+    """Of a cluster of which nothing but a Proxy is reached nothing can be copied: it is refused by name."""
+    source, target = await clusters.pair(EAST, WEST)
+    for sides in (
+        ("--source", source.proxy.remoting_address, "--target", target.namesrv),
+        ("--source", source.namesrv, "--target", target.proxy.remoting_address),
+    ):
+        done = await asyncio.to_thread(command, {}, *sides, "--store-path", str(tmp_path))
+        assert done.returncode == 3, done.stderr
+        assert "is a Proxy, not a name server" in done.stderr
+        assert "name the cluster's name servers, and make its brokers reachable" in done.stderr
