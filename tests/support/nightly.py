@@ -161,6 +161,8 @@ NIGHTLY: Final = frozenset(
         "tests/sandbox/test_commands.py::test_up_with_accounts_tls_and_brokers",
         "tests/e2e/test_disasters_guide.py::test_there_and_back_and_without_brokers_and_sites",
         "tests/e2e/test_migration_guide.py::test_topic_by_topic",
+        "tests/e2e/test_securing_guide.py::test_securing",
+        "tests/e2e/test_two_way_guide.py::test_two_ways",
         "tests/e2e/test_typed_guides.py::test_workers_and_metadata",
         "tests/sandbox/test_first_minutes.py::test_the_first_five_minutes",
         "tests/spark/engine/test_slots.py::test_parallelism_that_users_set_makes_no_slots",
