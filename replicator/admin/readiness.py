@@ -131,7 +131,7 @@ def reasons_of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:
 
 
 def _of_differences(differences: Iterable[dict[str, Any]]) -> Iterable[str]:
-    words = {"create": "is missing", "change": "is different", "delete": "is not seen at the source"}
+    words = {"create": "is missing", "update": "is different", "delete": "is not seen at the source"}
     for action in differences:
         if action["blocked"] == UNTAKEN:
             continue  # nothing can be done about it

@@ -17,7 +17,7 @@ class PlanStep(Answer):
     """A difference between what the target has and what it should have."""
 
     kind: Literal["topics", "groups", "offsets", "acl"]
-    action: Literal["create", "change", "delete", "unknown"]
+    action: Literal["create", "update", "delete", "unknown"]
     broker: str
     name: str
     before: dict[str, Any] | None

@@ -119,10 +119,10 @@ class Action:
 
     @property
     def verb(self) -> str:
-        """create, change or delete."""
+        """create, update or delete."""
         if self.after is None:
             return "delete"
-        return "create" if self.before is None else "change"
+        return "create" if self.before is None else "update"
 
     def shown(self) -> dict[str, Any]:
         """For people and scripts; there are no secrets in it."""

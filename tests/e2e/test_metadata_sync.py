@@ -194,7 +194,7 @@ async def test_topics_and_groups_follow(
         await until(lambda: _same(source, target, topic, group), what="the target has all changes")
         audit = (await asked(worker, "GET", "sync"))["audit"]
         told = {(entry["kind"], entry["action"]) for entry in audit}
-        assert {("groups", "create"), ("groups", "change"), ("topics", "change")} <= told
+        assert {("groups", "create"), ("groups", "update"), ("topics", "update")} <= told
         assert all(entry["error"] == "" for entry in audit)
         assert str(group) in (worker.store / "audit.jsonl").read_text()
 

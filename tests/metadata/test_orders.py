@@ -127,7 +127,7 @@ def test_every_name_server_has_it() -> None:
     scene.source["s:1"]["T"] = "a:2;b:2"
     scene.sync()
     scene.away = set()
-    assert [each.verb for each in scene.plan().actions] == ["change"]
+    assert [each.verb for each in scene.plan().actions] == ["update"]
     assert scene.sync() == {}
     assert scene.found == {"n:1": "x:2;y:2", "n:2": "x:2;y:2"}
     del scene.target["n:1"]["c_T"]

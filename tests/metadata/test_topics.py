@@ -286,7 +286,7 @@ def test_what_a_broker_does_not_take_is_tried_once() -> None:
     ledger: dict[Key, Entry] = {}
     source, target = {"a": {"T": topic(order=True)}}, {"x": {"T": topic()}}
     planned = plan(source, target, ledger)
-    assert [action.verb for action in planned.actions] == ["change"]
+    assert [action.verb for action in planned.actions] == ["update"]
     target = applied(planned, target, ledger, takes_order=False)  # type: ignore[assignment]
     assert "did not apply it" in blocked(plan(source, target, ledger))[0]
 

@@ -12,7 +12,7 @@ from tests.support.page import READY, PagedWorker
 
 STEP = {
     "kind": "topics",
-    "action": "change",
+    "action": "update",
     "broker": "west-a",
     "name": "orders",
     "note": "",

@@ -67,7 +67,7 @@ VALUES: Final[dict[Kind, tuple[str, Any]]] = {
 #: What the metadata task has done of one topic, and how it stands.
 DONE: Final = {
     "kind": "topics",
-    "action": "change",
+    "action": "update",
     "broker": "b",
     "name": "orders",
     "before": None,

@@ -48,7 +48,7 @@ class AclStep:
     def shown(self) -> dict[str, Any]:
         """For people and scripts; secrets are not in it."""
         changes = list(self.action.changes)
-        verb = _VERBS.get(self.action.verb.value, "change")
+        verb = _VERBS.get(self.action.verb.value, "update")
         return {
             "kind": KIND,
             "action": verb,
