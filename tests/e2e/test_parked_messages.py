@@ -18,15 +18,18 @@ from replicator.protocol import properties
 from replicator.routing.parked import parked_topics
 from replicator.routing.provenance import DUE
 from replicator.sandbox import Cluster, ClusterSpec
+from tests.support.acl_scene import MIDDLE, NEW, OLD
 from tests.support.clusters import ClusterPool
 from tests.support.group import plain
 from tests.support.readiness import asked, health, ready
 from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, raw_topic
 from tests.support.waiting import recall, send_waiting
-from tests.support.worker import SYNC_QUICKLY, Worker, group_of_test, until
+from tests.support.worker import SYNC_QUICKLY, Worker, group_of_test, signing, until
 
 pytestmark = pytest.mark.timeout(300)
+
+OLD_WEST = ClusterSpec(name="west", version="4.9.7", acl="1.0")
 
 
 def parked_at(system_topic: str) -> str:
@@ -171,6 +174,44 @@ async def test_the_site_is_lost(
                 for message in messages:
                     expected = due / 1000 if message.content.startswith(b"timer") else sent + 30
                     assert message.store_timestamp / 1000 > expected - 2
+
+
+@pytest.mark.parametrize(("east", "west"), [(OLD, NEW), (MIDDLE, OLD_WEST)], ids=["1.0 to 2.0", "2.0 to 1.0"])
+async def test_the_site_is_lost_where_accounts_are_asked_for(
+    east: ClusterSpec, west: ClusterSpec, clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """What is parked, released and found there again is so with the worker's accounts."""
+    topic, target = topic_name("t"), await clusters.get(west)
+    async with clusters.fresh(east) as source:
+        environment = {
+            **signing("SOURCE", source.access_key, source.secret_key),
+            **signing("TARGET", target.access_key, target.secret_key),
+        }
+        await create_topic(source, topic, queues=2)
+        flags = ("--topics", topic, *FLAGS)
+        delays = [f"delay {i}" for i in range(20)]
+        async with Worker(source, target, tmp_path / "old", *flags, environment=environment) as old:
+            await ready(old)
+            await send_waiting(source, topic, delays, level=3)
+            counts = {SCHEDULE_TOPIC: 20}
+            await until(lambda: are_parked(target, topic, counts), what="all are parked")
+            await until(lambda: is_mirrored(target, topic), what="the target knows of the route's topic")
+            await old.kill()
+        for node in source.nodes:
+            await node.kill()
+        async with Worker(source, target, tmp_path / "new", *flags, environment=environment) as new:
+            await until(lambda: new.ask("GET", "/connectors/route/status")[0] == 200, what="the route is known")
+            report = await asked(new, "POST", "failover", {"source_dead": True})
+            assert report["released"]["left"] == [], report
+
+            async def all_there() -> bool:
+                return (await arrived(target, topic)).keys() >= {*delays}
+
+            await until(all_there, what="all of them", seconds=60)
+            again = (await asked(new, "POST", "failover", {"source_dead": True}))["released"]
+            assert again["waiting"] == again["in_timer"] == again["overdue"] == 0, again
+            await asyncio.sleep(2)
+            assert await arrived(target, topic) == Counter(delays)
 
 
 async def test_one_topic_is_switched_and_then_the_other(

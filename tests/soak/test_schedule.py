@@ -32,6 +32,18 @@ def test_links_of_brokers_that_have_no_proxies_are_left_alone() -> None:
     assert {side for _, side in struck} == {"target"}
 
 
+def test_the_controller_of_an_elected_source_is_left_alone() -> None:
+    """Without it a master that was replaced acknowledges messages that the source then loses by itself."""
+    plans = [plan(f"seed/{number}", 300) for number in range(80)]
+    struck = {
+        (each.world, fault.side)
+        for each in plans
+        for fault in each.faults
+        if fault.kind.startswith("nameserver-") and each.world.startswith("elected")
+    }
+    assert struck == {("elected source", "target"), ("elected target", "source"), ("elected target", "target")}
+
+
 def test_the_short_round_has_what_it_says() -> None:
     """A change of the schedule gives each seed another round: find one with as much in it."""
     short = plan(SEED, SECONDS)
