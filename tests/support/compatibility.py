@@ -49,6 +49,11 @@ FEATURES: Final = (
         "4.9 has no timer: there the worker sends what is due",
     ),
     Feature(
+        "the same with accounts: ACL 1.0 to 2.0, and 2.0 to 1.0",
+        "tests/e2e/test_parked_messages.py::test_the_site_is_lost_where_accounts_are_asked_for",
+        ((_OLD, _NEW), (_MIDDLE, _OLD)),
+    ),
+    Feature(
         "one topic's parked messages are released before the other's, with two brokers at each side",
         "tests/e2e/test_parked_messages.py::test_one_topic_is_switched_and_then_the_other",
         ((_MIDDLE, _NEW),),
@@ -190,6 +195,12 @@ FEATURES: Final = (
         "rings of three clusters",
         "tests/e2e/test_loops.py::test_a_ring_of_three",
         ((_MIDDLE, _NEW), (_NEW, _OLD), (_OLD, _MIDDLE)),
+    ),
+    Feature(
+        "a Proxy in the place of name servers is refused by name",
+        "tests/e2e/test_pop_consumers.py::test_a_proxy_cannot_be_a_source",
+        ((_MIDDLE, _NEW),),
+        "4.9 has no Proxy",
     ),
     Feature(
         "brokers behind mapped addresses",
