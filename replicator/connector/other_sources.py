@@ -65,6 +65,7 @@ class OtherSources:
             ClientError, ProtocolError: a broker cannot be asked, or does not answer as one.
         """
         found = TargetCopies({}, Counter(), set())
+        newest: dict[Queue, int] = {}
 
         async def read(queue: Queue) -> None:
             master = self._context.target.cluster.master(queue.broker)
@@ -75,7 +76,11 @@ class OtherSources:
                 if of and not await self._has(of, copy):
                     found.untold.add(queue)
                     return
-                found.ours[Queue(copy.broker, copy.queue_id)] = queue
+                source = Queue(copy.broker, copy.queue_id)
+                # Two have copies of it where its first target was given up and has come back.
+                if copy.offset >= newest.get(source, -1):
+                    newest[source] = copy.offset
+                    found.ours[source] = queue
             else:
                 found.others[copy.cluster] += 1
 

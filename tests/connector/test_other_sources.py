@@ -35,6 +35,24 @@ async def test_a_copy_of_a_queue_that_no_topic_has(
     assert not found.others
 
 
+@pytest.mark.parametrize("offsets", [(5, 9), (9, 5)])
+async def test_a_queue_that_was_moved_goes_on_at_its_new_place(
+    monkeypatch: pytest.MonkeyPatch, offsets: tuple[int, int]
+) -> None:
+    """The broker that was given up is back, with the copies that it had; nobody remembers that."""
+
+    async def last_copy(_broker: object, _topic: str, queue_id: int, *, look_back: int) -> Provenance:
+        return Provenance("east", "east", "a", 0, offsets[queue_id], 7)
+
+    monkeypatch.setattr(other_sources, "last_copy", last_copy)
+    context: Any = SimpleNamespace(
+        target=SimpleNamespace(cluster=SimpleNamespace(master=lambda name: name)),
+        identity=Identity("east", "west"),
+    )
+    found = await OtherSources(RouteSettings(), context).read("T", [Queue("x", 0), Queue("x", 1)])
+    assert found.ours == {Queue("a", 0): Queue("x", offsets.index(9))}
+
+
 async def test_copies_of_topics_that_have_one_name_at_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies do not name their topic: the source tells whose they are."""
     stored = {("T", 0): 7, ("U", 0): 9}
