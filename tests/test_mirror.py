@@ -15,7 +15,6 @@ TESTS = ROOT / "tests"
 ELSEWHERE = {
     "acl_sync.wire": "acl_sync/test_brokers.py",
     "replicator.__main__": "test_cli.py",
-    "replicator.admin.message_lookup": "e2e/test_rest.py",
     "replicator.admin.target_losses": "e2e/test_target_loss.py",
     "replicator.api": "e2e/test_rest.py",
     "replicator.api.answer": "api/test_answers.py",
