@@ -259,7 +259,7 @@ class Route:
             self.name,
             self.settings,
             late_before,
-            rates=lambda: self._rates(self._fraction),
+            rates=lambda: self._rates_now(self._fraction),
             released=self.parking.released,
         )
         return ResidentPair(state, self._bulk.residents, route, topic=topic, from_start=from_start)
@@ -363,10 +363,7 @@ class Route:
         self._limit()
 
     def _limit(self) -> None:
-        if self._source_is_given_up:  # what was pulled may be nowhere else: nothing is to be held back
-            self.limiter.set(0, 0)
-        else:
-            self.limiter.set(*self._rates(self._fraction * (1 - self._by_spark)))
+        self.limiter.set(*self._rates_now(self._fraction * (1 - self._by_spark)))
 
     @property
     def _source_is_given_up(self) -> bool:
@@ -378,6 +375,11 @@ class Route:
     def _by_spark(self) -> float:
         """The part of our queues that Spark copies now."""
         return min(1.0, self._backfill.queues / max(1, len(self._pairs)))
+
+    def _rates_now(self, fraction: float) -> tuple[int, int]:
+        if self._source_is_given_up:  # what was pulled may be nowhere else: nothing is to be held back
+            return 0, 0
+        return self._rates(fraction)
 
     def _rates(self, fraction: float) -> tuple[int, int]:
         return part_of(self.settings.rate_messages, fraction), part_of(self.settings.rate_bytes, fraction)

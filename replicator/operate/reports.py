@@ -242,6 +242,9 @@ class ComparedQueue(QueueRange):
     counts: Annotated[dict[FindingKind, int], Field(description="differences by kind")]
     findings: Annotated[list[FoundDifference], Field(description="the first of each kind")]
     differing: Annotated[list[int], Field(description="numbers of the runs of 4096 source offsets with a finding")]
+    caveat: Annotated[
+        str | None, Field(description="why no difference does not mean that all is there; null: it does")
+    ]
 
 
 class VerifyReport(Report):

@@ -11,12 +11,14 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.cluster import Cluster
+from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.access import Access
 from replicator.ranges.copier import Range
@@ -26,11 +28,19 @@ from replicator.ranges.pairing import RUN, Pairing
 from replicator.ranges.rates import RateLimited
 from replicator.ranges.reader import RangeReader
 from replicator.ranges.retry import PATIENCE
+from replicator.routing.faults import SourceGap, SourceReset
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 
-__all__ = ["CompareJob", "Compared", "compare"]
+__all__ = ["Caveat", "CompareJob", "Compared", "compare"]
+
+
+class Caveat(StrEnum):
+    """Why nothing is said of what a queue should have."""
+
+    NO_COPIES = "it has no copies at all"
+    DELETED = "the target's retention has deleted copies: what they were of is left out"
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -39,7 +49,7 @@ class Compared(msgspec.Struct, frozen=True):
     `selected` source messages of offsets [start, end) should have a copy, `copies` exist; `behind` counts offsets
     of the source that were not compared, since nothing from there on is copied yet. `counts` are by kind.
     `differing` are the numbers of the runs of 4096 source offsets that differ, or beside whose copies there are
-    messages of others. `findings` are the first ones.
+    messages of others. `findings` are the first ones. With a `caveat` no findings do not mean that all is there.
     """
 
     key: str
@@ -56,6 +66,7 @@ class Compared(msgspec.Struct, frozen=True):
     differing: list[int] = []
     seconds: float = 0.0
     error: str = ""
+    caveat: Caveat | None = None
 
     @property
     def clean(self) -> bool:
@@ -95,8 +106,7 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
         there: whether the target has the queue.
 
     Raises:
-        SourceGap, SourceReset: the source lost messages while they were read.
-        ReplicatorError: a cluster cannot be read.
+        ReplicatorError: a cluster cannot be read, or the source lost messages while they were read.
     """
     started = time.monotonic()
     async with job.source.connected(patience=PATIENCE) as source, job.target.connected(patience=PATIENCE) as target:
@@ -105,7 +115,7 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
         whole = await reading.read_bounds() if there else True
         await reading.read_source_end()
         from_first = not whole or (there and job.from_first_copy)
-        begin = await reading.first_copied() if from_first else reading.start
+        begin = await reading.first_copied(otherwise=reading.start) if from_first else reading.start
         async with aclosing(reading.source(begin, reading.end)) as ahead:
             cluster = job.options.identity.source
             start, end = reading.start, reading.before
@@ -132,6 +142,7 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
         for run in sorted(pairing.differing):
             if await detail.compare(run, start, end):
                 differing.add(run)
+        caveat = await reading.caveat(pairing)
     source_digest, target_digest = pairing.digests
     return Compared(
         part.key,
@@ -147,12 +158,15 @@ async def compare(job: CompareJob, part: Range, *, there: bool = True) -> Compar
         findings=sorted(found.first, key=lambda each: (each.source is None, each.source or each.target or 0)),
         differing=sorted(differing),
         seconds=round(time.monotonic() - started, 3),
+        caveat=caveat,
     )
 
 
 def _bounds(job: CompareJob, reading: _Reading, pairing: Pairing, *, from_first: bool) -> tuple[int, int]:
     """The source offsets that are compared: [start, end)."""
     start = reading.start
+    if reading.is_emptied and not pairing.copies:
+        return start, start
     end = max(start, min(reading.end, pairing.highest + 1))
     if job.complete:
         end = max(end, min(reading.part.end, reading.end))
@@ -176,8 +190,12 @@ class _Reading:
         self._target = target
         self._source_limiter = RateLimiter(job.rate_messages, job.rate_bytes)
         self._target_limiter = RateLimiter(job.rate_messages, job.rate_bytes)
+        #: The target queue's range, if it is there.
+        self._there = False
         self._oldest = 0
         self._end = 0
+        #: Copies of source offsets before this one have been deleted while they were read.
+        self._kept_from = 0
 
     async def read_source_end(self) -> None:
         """Reads the source queue's current end, unless a window limits it; all copied messages are before it."""
@@ -193,7 +211,32 @@ class _Reading:
         broker, queue_id = self._target.master(self.part.target.broker), self.part.target.queue_id
         self._oldest = await min_offset(broker, self.part.target_topic, queue_id)
         self._end = await max_offset(broker, self.part.target_topic, queue_id)
+        self._there = True
         return self._oldest == 0
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether retention had deleted all that the target had."""
+        return self._oldest == self._end > 0
+
+    async def kept_from(self) -> int:
+        """The source offset before which copies may have been deleted since they were counted."""
+        if self._there:
+            place = self._target.master(self.part.target.broker), self.part.target_topic, self.part.target.queue_id
+            oldest = await min_offset(*place)
+            if oldest > self._oldest:
+                self._oldest = oldest
+                self._kept_from = await self.first_copied(otherwise=self.end)
+        return self._kept_from
+
+    async def caveat(self, pairing: Pairing) -> Caveat | None:
+        """What has to be known beside the findings."""
+        if self._kept_from or (self.is_emptied and not pairing.copies):
+            return Caveat.DELETED
+        if pairing.copies or (self._there and self.job.from_first_copy):
+            return None
+        async with aclosing(self.source(self.start, self.end)) as chunks:
+            return None if await anext(chunks, None) is None else Caveat.NO_COPIES
 
     async def target(self, places: tuple[int, int] | None = None) -> AsyncGenerator[Sequence[StoredMessage]]:
         """The messages at target offsets `places`, or all of them, some at a time."""
@@ -210,13 +253,13 @@ class _Reading:
         topic = self.part.target_topic
         return copies_of(cluster, self.part.source, messages, start=self.start, end=self.before, topic=topic)
 
-    async def first_copied(self) -> int:
-        """The source offset of the target's first copy; the source's start if there is none."""
+    async def first_copied(self, *, otherwise: int) -> int:
+        """The source offset of the target's first copy; `otherwise` if there is none."""
         async with aclosing(self.target()) as chunks:
             async for messages in chunks:
                 if offsets := [offset for offset in self.copies(messages).offsets if offset < self.end]:
                     return min(offsets)
-        return self.start
+        return otherwise
 
     async def stored_at(self, offset: int) -> int | None:
         """When the source stored the message at `offset`; None if it has none there that the route selects."""
@@ -239,10 +282,19 @@ class _Reading:
         return found.total > before
 
     async def source(self, start: int, end: int) -> AsyncGenerator[Sequence[StoredMessage]]:
-        """The messages of source offsets [start, end) that the route selects, some at a time."""
+        """The messages of source offsets [start, end) that the route selects, some at a time.
+
+        Raises:
+            ReplicatorError: it cannot be read, or no longer has them.
+        """
         reader = RangeReader(self._source, self.part.topic, self.part.source, start, end, options=self.job.options)
-        async for messages in _limited(reader, self._source_limiter):
-            yield messages
+        try:
+            async for messages in _limited(reader, self._source_limiter):
+                yield messages
+        except (SourceGap, SourceReset) as loss:
+            raise ReplicatorError(
+                f"{self.part.key}: {loss.message}", hint="run it again: it begins with what the source has then"
+            ) from None
 
 
 async def _limited(reader: RangeReader, limiter: RateLimiter) -> AsyncGenerator[Sequence[StoredMessage]]:
@@ -277,12 +329,13 @@ class _Detail:
         """
         before = self._found.total
         there = await self._copies(run)
+        kept_from = await self._reading.kept_from()
         born_here, topic = self._reading.job.options.identity.source, self._reading.part.target_topic
         stop = min((run + 1) * RUN, self._reading.end, max(end, *(offset + 1 for offset in there), 0))
         async for messages in self._reading.source(max(start, run * RUN), stop):
             for message in messages:
                 copies = there.pop(message.queue_offset, [])
-                if copies or message.queue_offset < end:
+                if copies or kept_from <= message.queue_offset < end:
                     self._judge(message, Kept.of_source(message, born_here, topic=topic), copies)
         for offset, left in sorted(there.items()):
             for copy in left:

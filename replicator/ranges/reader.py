@@ -1,4 +1,4 @@
-"""Reads a complete range of a queue with pulls ahead, for the data source and `verify`."""
+"""Reads a complete range of a queue with pulls ahead, for `verify`, `export`, the data source and others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Final, Literal
 
 from replicator.aio.clock import now
 from replicator.client.cluster import Cluster
-from replicator.errors import ClientError, ReplicatorError
+from replicator.client.endpoint import Endpoint
+from replicator.client.pull import pull
+from replicator.errors import ClientError, ProtocolError, ReplicatorError
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.retry import PATIENCE
 from replicator.routing.budget import MemoryBudget
@@ -38,6 +40,7 @@ class RangeReader:
 
     Args:
         on_loss: what to do if the broker no longer has a message of the range.
+        on_reset: what to do if the queue now ends before the range does; None: as `on_loss`.
         options: with those of a route, messages that the route would leave out are left out.
         at_slave: a slave may be read if the master suggests it.
     """
@@ -51,6 +54,7 @@ class RangeReader:
         end: int,
         *,
         on_loss: Literal["fail", "skip"] = "fail",
+        on_reset: Literal["fail", "skip"] | None = None,
         options: RouteOptions = PLAIN,
         at_slave: bool = True,
     ) -> None:
@@ -63,6 +67,7 @@ class RangeReader:
         self._queue = queue
         self._end = end
         self._on_loss = on_loss
+        self._on_reset = on_reset or on_loss
         self._options = options
         self._at_slave = at_slave
 
@@ -70,7 +75,8 @@ class RangeReader:
         """The messages, some at a time.
 
         Raises:
-            SourceGap, SourceReset: the broker does not have all of them, and `on_loss` is `fail`.
+            SourceGap: the broker no longer has all of them, and `on_loss` is `fail`.
+            SourceReset: the queue ends before the range does, and `on_reset` is `fail`.
             ReplicatorError: the broker could not be read for a minute.
         """
         failing_since = 0.0
@@ -87,11 +93,11 @@ class RangeReader:
                 self.position = min(gap.end, self._end)
                 self.gaps += self.position - gap.start
             except SourceReset:
-                if self._on_loss == "fail":
+                if self._on_reset == "fail":
                     raise
                 self.gaps += self._end - self.position
                 return
-            except (SourceLost, ClientError) as lost:
+            except (SourceLost, ClientError, ProtocolError) as lost:
                 if self.position != reached:
                     reached, failing_since = self.position, time.monotonic()
                 elif time.monotonic() - failing_since >= PATIENCE:
@@ -106,6 +112,7 @@ class RangeReader:
         reader = self._cluster.reader(self._queue.broker)
         budget = MemoryBudget(_MEMORY)
         channel = Channel(budget)
+        from_master = self._cluster.is_master(self._queue.broker, reader.address)
         task = SourceTask(
             await reader.connection(),
             channel,
@@ -113,7 +120,7 @@ class RangeReader:
             state=QueueState(self._topic, self._queue, self._queue),
             options=self._options,
             budget=budget,
-            from_master=self._cluster.is_master(self._queue.broker, reader.address),
+            from_master=from_master,
             sure_at=now(),
             end=self._end,
             slave=self._cluster.slave(self._queue.broker) if self._at_slave else None,
@@ -121,7 +128,12 @@ class RangeReader:
         task.start()
         try:
             while True:
-                await channel.ready()
+                try:
+                    async with asyncio.timeout(PATIENCE):
+                        await channel.ready()
+                except TimeoutError:
+                    if not channel.chunks:  # else the process was suspended, and has both by now
+                        raise await self._silence(reader, from_master=from_master) from None
                 chunk = channel.chunks[0]
                 channel.release(channel.pop())
                 task.pump()
@@ -130,3 +142,18 @@ class RangeReader:
         finally:
             task.stop()
             channel.drop()
+
+    async def _silence(self, reader: Endpoint, *, from_master: bool) -> SourceReset | SourceLost:
+        """Why nothing comes any more: a broker that has been read to its end holds each pull, and says no more.
+
+        It is asked again: after a suspension the last answer is an old one.
+
+        Raises:
+            ClientError, ProtocolError: the broker does not answer, or not as one.
+        """
+        pulled = await pull(reader, self._topic, self._queue.queue_id, self.position, count=1)
+        if pulled.max_offset >= self._end:
+            return SourceLost(f"{reader.address} gives nothing at offset {self.position}")
+        if from_master:
+            return SourceReset(self._end, pulled.min_offset, pulled.max_offset)
+        return SourceLost(f"slave {reader.address} ends at offset {pulled.max_offset}, before its master did")

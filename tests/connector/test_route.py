@@ -18,6 +18,7 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
+from replicator.routing.state import QueueState
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
 from replicator.state.store import Store
@@ -193,13 +194,19 @@ def test_what_was_pulled_of_a_source_that_is_given_up_is_not_held_back(failed_ov
     route: Any = SimpleNamespace(
         name="route",
         limiter=RateLimiter(),
-        settings=RouteSettings(rate_messages=100),
+        settings=RouteSettings(rate_messages=100, engine="spark"),
         _fraction=0.5,
         _by_spark=0.0,
         _context=SimpleNamespace(store=SimpleNamespace(state=state)),
         _shared=SimpleNamespace(options=SimpleNamespace(late_before=1_000)),
     )
     route._source_is_given_up = Route._source_is_given_up.fget(route)  # type: ignore[attr-defined]
-    route._rates = partial(Route._rates, route)
+    for name in ("_rates", "_rates_now"):
+        setattr(route, name, partial(getattr(Route, name), route))
     Route._limit(route)
     assert route.limiter.messages == (50 if limited else 0)
+    route.topics = SimpleNamespace(parked={})
+    route.parking = SimpleNamespace(released=None)
+    route._bulk = SimpleNamespace(residents=None)
+    pair: Any = Route._pair(route, QueueState("T", Queue("a", 0), Queue("b", 0)), topic="T", from_start=False)
+    assert pair.route.rates() == (50 if limited else 0, 0)

@@ -264,7 +264,12 @@ TARGETS: Final[Mapping[str, Target]] = {
         tuple(
             map(
                 msgspec.msgpack.encode,
-                (Drain(["k"]), Grant(1, 0.5, {"route": (1, 2)}, 1e9, {"a": 0.5}), Hello(1, "h"), Report(1, [], [])),
+                (
+                    Drain(["k"], {"route": (0, 0)}),
+                    Grant(1, 0.5, {"route": (1, 2)}, 1e9, {"a": 0.5}),
+                    Hello(1, "h"),
+                    Report(1, [], []),
+                ),
             )
         ),
     ),

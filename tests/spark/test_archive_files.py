@@ -15,7 +15,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from replicator.client.pull import message_at
+from replicator.operate.jobs import export as export_command
 from replicator.protocol.message import StoredMessage
+from replicator.routing.message_queue import MessageQueue
 from replicator.spark.jobs import export as export_job
 from replicator.spark.jobs.archive import File, read
 from replicator.spark.jobs.location import Location
@@ -50,6 +53,13 @@ def small_files(*arguments: Any) -> Iterator[Any]:
         there.RangeReader.chunks, there._ROWS, there._FILE = before
 
 
+async def stored_later(place: tuple[Any, str, int], offset: int) -> int:
+    """What the command asks of the ends of a queue, by the same clock."""
+    found = await message_at(*place, offset)
+    assert found is not None
+    return found.store_timestamp + DAY * (offset >= MIDNIGHT)
+
+
 def day(message: StoredMessage) -> date:
     """On which a file with it is, in UTC."""
     stored = message.store_timestamp + DAY * (message.queue_offset >= MIDNIGHT)
@@ -67,6 +77,7 @@ async def test_many_files_of_a_queue_that_crosses_midnight(
         archive = tmp_path / "archive"
         with monkeypatch.context() as patch:
             patch.setattr(export_job, "_export", small_files)
+            patch.setattr(export_command, "_stored", stored_later)
             (queue,) = told(await export(command, here, archive))["queues"]
         files = [File(**file) for file in queue["files"]]
         assert [file.first for file in files] == [0, *(file.last + 1 for file in files[:-1])]
@@ -84,7 +95,8 @@ async def test_many_files_of_a_queue_that_crosses_midnight(
         assert {row["date"]: row["count"] for row in counts} == Counter(map(day, messages))
 
         for start in (0, files[2].last, files[3].first, MIDNIGHT, COUNT):
-            found = [message for some in read(Location(str(archive)), files, start=start) for message in some]
+            reading = read(Location(str(archive)), MessageQueue.parse(queue["key"]), files, start=start)
+            found = [message for some in reading for message in some]
             assert [message.queue_offset for message in found] == list(range(start, COUNT))
         assert told(await restore(command, here, archive, tmp_path / "store"))["copied"] == COUNT
         await settled(here.target, here.topic, COUNT)

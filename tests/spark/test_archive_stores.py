@@ -40,7 +40,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def attempt(location: Location, messages: list[StoredMessage]) -> Any:
     """One that has written messages, and not yet ended."""
     writing = export_job._Writing(location, PART)
-    writing.add(messages, 0)
+    writing.add(messages)
     writing.flush()
     return writing
 
@@ -54,7 +54,7 @@ def test_an_attempt_that_lost_takes_nothing_from_the_one_that_won(place: str) ->
     files = attempt(location, MESSAGES).finish()
     archive.add(Exported(PART.key, 0, 100, messages=100, files=files))
     archive.close()
-    late.add(MESSAGES[50:], 0)
+    late.add(MESSAGES[50:])
     late.finish()
     failing.abandon()
     killed = attempt(location, MESSAGES[:50])  # its file stays open, as that of a process that is gone
@@ -64,7 +64,9 @@ def test_an_attempt_that_lost_takes_nothing_from_the_one_that_won(place: str) ->
     assert again.open == []
     again.refuse_missing(again.contents.outcomes.values())
     (outcome,) = again.contents.outcomes.values()
-    found = [each.queue_offset for some in read(location, outcome.files, start=0) for each in some]
+    found = [
+        each.queue_offset for some in read(location, PART.message_queue, outcome.files, start=0) for each in some
+    ]
     assert found == list(range(100))
     assert len(location.names()) > 2
     again.sweep()

@@ -209,7 +209,7 @@ async def test_offsets_that_leave_nothing(scene: SceneOf, monkeypatch: pytest.Mo
 
         backwards = "0 was requested from startingOffsets = {} to endingOffsets = {}: .*failOnDataLoss=false"
         await refused(backwards.format(60, 40), startingOffsets=at(here, 60), endingOffsets=at(here, 40))
-        await refused(backwards.format(100, 40), startingOffsets=at(here, -1), endingOffsets=at(here, 40))
+        await refused(backwards.format(100, 40), startingOffsets=at(here, 100), endingOffsets=at(here, 40))
         assert await frozen(startingOffsets=at(here, 60), endingOffsets=at(here, 60)) == [(60, 60)]
         # All messages were stored before the one time, and after the other.
         assert await frozen(startingTimestamp="4000000000000", endingOffsets=at(here, 40)) == [(40, 40)]

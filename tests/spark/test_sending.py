@@ -53,13 +53,13 @@ async def test_a_source_topic_that_was_recreated(scene: SceneOf) -> None:
     async with scene() as here, connected(here.target) as client:
         await target_of(here)
         old = copies(here, range(300))
-        await Sender(client, settle=False).send(old)
+        await Sender(client, settle=False, brokers=client.brokers()).send(old)
         await settled(here.target, here.topic, 300)
         recreated = copies(here, range(400), stored=2_000_000)
-        broken_off = Sender(client, settle=False)
+        broken_off = Sender(client, settle=False, brokers=client.brokers())
         await broken_off.send(recreated[:150])
         assert broken_off.sent == 150
-        again = Sender(client, settle=True)
+        again = Sender(client, settle=True, brokers=client.brokers())
         await again.send(recreated[:200])
         await again.send(recreated[200:])
         assert again.sent == 250
@@ -73,7 +73,7 @@ async def test_a_clock_that_was_set_back_recreates_nothing(scene: SceneOf) -> No
         await target_of(here)
         rows = copies(here, range(10)) + copies(here, range(10, 20), stored=999_000)
         for _ in range(2):
-            await Sender(client, settle=True).send(rows)
+            await Sender(client, settle=True, brokers=client.brokers()).send(rows)
         await settled(here.target, here.topic, 20)
         assert await bodies(here) == [row.body.decode() for row in rows]
 
@@ -82,7 +82,7 @@ async def test_rows_out_of_order_are_refused(scene: SceneOf) -> None:
     """Instead of being taken for what is there; the same row twice is one."""
     async with scene() as here, connected(here.target) as client:
         await target_of(here)
-        sender = Sender(client, settle=False)
+        sender = Sender(client, settle=False, brokers=client.brokers())
         await sender.send(copies(here, [0, 1, 1, 5]))
         with pytest.raises(ReplicatorError, match=r"east-a/0/4 comes after that of offset 5.*sorted by"):
             await sender.send(copies(here, [4]))
@@ -102,9 +102,9 @@ async def test_copies_that_name_no_queue_go_where_they_went_before(scene: SceneO
             for i in range(50)
             for q in range(8)
         ]
-        await Sender(client, settle=False).send(rows[:200])
+        await Sender(client, settle=False, brokers=client.brokers()).send(rows[:200])
         for _ in range(5):  # where they would begin at random
-            await Sender(client, settle=True).send(rows)
+            await Sender(client, settle=True, brokers=client.brokers()).send(rows)
         await settled(here.target, here.topic, 400)
         places: dict[int, list[tuple[tuple[str, int], int]]] = {}
         for place, messages in (await raw_topic(here.target, here.topic)).items():
@@ -126,7 +126,10 @@ async def test_a_task_that_was_paused_sees_the_next_attempt(
     async with scene() as here, connected(here.target) as client:
         await target_of(here)
         rows = copies(here, range(300))
-        paused, other = Sender(client, settle=False), Sender(client, settle=True)
+        paused, other = (
+            Sender(client, settle=False, brokers=client.brokers()),
+            Sender(client, settle=True, brokers=client.brokers()),
+        )
         await paused.send(rows[:100])
         await other.send(rows[:200])
         with pytest.raises(ReplicatorError, match=r"a copy of east-a/0/100 at offset 100 .*: have one writer"):
@@ -142,13 +145,16 @@ async def test_two_writers_of_one_source_queue(scene: SceneOf, monkeypatch: pyte
     async with scene() as here, connected(here.target) as client:
         await target_of(here)
         rows = copies(here, range(300))
-        first, second = Sender(client, settle=False), Sender(client, settle=True)
+        first, second = (
+            Sender(client, settle=False, brokers=client.brokers()),
+            Sender(client, settle=True, brokers=client.brokers()),
+        )
         await first.send(rows[:100])
         await second.send(rows[:101])
         for sender, part, offset in ((first, rows[100:110], 100), (second, rows[101:111], 101)):
             with pytest.raises(ReplicatorError, match=rf"at offset {offset} that another producer wrote meanwhile"):
                 await sender.send(part)
-        third = Sender(client, settle=True)
+        third = Sender(client, settle=True, brokers=client.brokers())
         await third.send(rows)
         assert third.sent == 189
         await settled(here.target, here.topic, 310)
@@ -159,13 +165,15 @@ async def test_messages_of_others_in_between(scene: SceneOf, monkeypatch: pytest
     async with scene() as here, connected(here.target) as client:
         await target_of(here)
         rows = copies(here, range(300))
-        sender = Sender(client, settle=False)
+        sender = Sender(client, settle=False, brokers=client.brokers())
         await sender.send(rows[:100])
         for number, (part, rest) in enumerate(((rows[100:200], 60.0), (rows[200:], 0.0))):
             monkeypatch.setattr(queue_writer, "_REST", rest)
             await produce(here.target, here.topic, 10)
             other = b"__RPL_ORIGIN\x01east\x02__RPL_SOURCE\x01east/east-b/0/%d/1\x02" % number
-            await Sender(client, settle=False).send([part[0]._replace(body=b"other", properties=other)])
+            await Sender(client, settle=False, brokers=client.brokers()).send(
+                [part[0]._replace(body=b"other", properties=other)]
+            )
             await sender.send(part)
         await settled(here.target, here.topic, 322)
         stored = (await raw_topic(here.target, here.topic))[here.target.brokers[0].name, 0]
@@ -177,7 +185,7 @@ async def test_a_queue_that_goes_back(scene: SceneOf) -> None:
     """Its topic was deleted and made recreated while rows were written: what is there now nobody knows."""
     async with scene() as here, connected(here.target) as client:
         await target_of(here)
-        sender = Sender(client, settle=False)
+        sender = Sender(client, settle=False, brokers=client.brokers())
         await sender.send(copies(here, range(50)))
         await remove_topic(here.target, here.topic)
         await target_of(here)

@@ -182,7 +182,7 @@ class Archive:
             log.info("files of earlier attempts removed", directory=str(self.location), files=len(left))
 
     def reopen_missing(self) -> None:
-        """Opens slices again whose files are not there: a run that has ended since may have removed them.
+        """Opens slices again whose files are not there: another run, or somebody, may have removed them.
 
         Raises:
             StartupError: the store cannot be read, or cannot be written.

@@ -15,7 +15,7 @@ import typer
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown
 from replicator.group.job_claim import JobClaim
-from replicator.observe.logging import configure
+from replicator.observe.logging import configure, get_logger
 from replicator.operate.jobs.job_preflight import surveying
 from replicator.operate.jobs.manifest import Manifest
 from replicator.operate.jobs.outcomes import copying, show_copied
@@ -59,6 +59,8 @@ SETTINGS: Final = (
 )
 
 app = CommandApp()
+
+log = get_logger(__name__)
 
 ManifestFile = Annotated[
     Path | None,
@@ -121,4 +123,6 @@ async def _prepare(
         if made is None:
             await survey.make_ready()
             made = Manifest.begin(file, settings, identity, await survey.ranges())
+            # One that is not registered now is none of them, and nothing else says so.
+            log.info("queues are copied", source_brokers=sorted({part.source.broker for part in made.ranges}))
         return made, replace(survey.job, lease=None if claim is None else claim.lease), spark, claim

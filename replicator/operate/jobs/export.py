@@ -24,7 +24,7 @@ from replicator.command_output import Output, Shown, show
 from replicator.connector.context import first_refresh
 from replicator.errors import ConfigError, StartupError
 from replicator.exit_codes import ExitCode
-from replicator.observe.logging import configure
+from replicator.observe.logging import configure, get_logger
 from replicator.operate.jobs.archive import Archive, Contents
 from replicator.operate.jobs.progress import watched
 from replicator.operate.options import ConfigFile, MetricsPort, with_settings
@@ -54,6 +54,8 @@ _AT_ONCE: Final = 32
 
 app = CommandApp()
 
+log = get_logger(__name__)
+
 Directory = Annotated[
     str,
     typer.Argument(
@@ -79,6 +81,7 @@ def export(
     settings = load({**flags, **_NO_TARGET}, file=config)
     configure(level=settings.log_level)
     archive = asyncio.run(_plan(settings, Location.of(directory)))
+    archive.reopen_missing()
     if archive.open:
         archive.claim()
         archive.sweep()
@@ -157,6 +160,8 @@ async def _contents(
         for name, config in there.items()
         for i in range(config.queues)
     ]
+    # One that is not registered now is none of them, and nothing else says so.
+    log.info("queues are exported", source_brokers=sorted({queue.broker for queue in queues}))
     return Contents(
         id=settings.source.id,
         cluster=topology.cluster,

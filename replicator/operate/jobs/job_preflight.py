@@ -81,7 +81,7 @@ class JobPreflight:
         }
 
     async def find_maps(self) -> None:
-        """Finds the existing queue maps; writes nothing.
+        """Finds the existing queue maps, and keeps them in the store; nothing is written to the clusters.
 
         Raises:
             StartupError: no topic is selected, or one cannot be copied or read.

@@ -20,7 +20,15 @@ from replicator.observe.logging import configure
 from replicator.operate.jobs.job_preflight import surveying
 from replicator.operate.jobs.offset_bounds import OffsetBound, narrowed, offset_bound
 from replicator.operate.jobs.progress import watched
-from replicator.operate.jobs.verify_report import ReportFile, Verdict, counts_of, findings, render, said
+from replicator.operate.jobs.verify_report import (
+    ReportFile,
+    Verdict,
+    conclusion,
+    counts_of,
+    findings,
+    noted,
+    render,
+)
 from replicator.operate.options import SELECTION, ConfigFile, MetricsPort, with_settings
 from replicator.operate.reports import VerifyReport
 from replicator.operate.show import table
@@ -81,7 +89,7 @@ def verify(
 ) -> None:
     """Check that the target has each message of the source once, in order and unchanged.
 
-    Exit code 5: it has not, or nothing could be compared.
+    Exit code 5: it has not, or not all could be compared.
 
     While a route runs, all before its last copy is compared; with --to, all before that.
     """
@@ -106,11 +114,11 @@ def verify(
         {"clean": verdict.clean, "counts": counts_of(found), "queues": msgspec.to_builtins(found)}
     )
     rows = [
-        [each.key, f"{each.start}-{each.end}", each.behind, each.selected, each.copies, each.error or said(each)]
+        [each.key, f"{each.start}-{each.end}", each.behind, each.selected, each.copies, noted(each)]
         for each in found
     ]
     columns = ("queue", "offsets", "behind", "selected", "copies", "found")
-    lines = [Text(line) for line in (*findings(found), verdict)]
+    lines = [Text(line) for line in (*findings(found), conclusion(found, verdict))]
     show(result, output, Group(table(columns, rows, empty="no queue"), *lines))
     if written is not None:  # after hours of reading the outcome is on the screen, whatever becomes of the file
         written.write(render(found, verdict))

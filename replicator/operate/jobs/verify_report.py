@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from replicator.errors import StartupError
 from replicator.observe.moment import moment
-from replicator.ranges.comparer import Compared
+from replicator.ranges.comparer import Caveat, Compared
 from replicator.ranges.findings import KINDS, Finding
 from replicator.ranges.pairing import RUN
 
-__all__ = ["ReportFile", "Verdict", "counts_of", "findings", "render", "said"]
+__all__ = ["ReportFile", "Verdict", "conclusion", "counts_of", "findings", "noted", "render"]
 
 _COLUMNS: Final = ("queue", "target", "start", "end", "behind", "selected", "copies", "digests", "found")
 #: Characters of a queue's bar.
@@ -28,6 +28,8 @@ class Verdict(StrEnum):
 
     AGREE = "source and target agree"
     DIFFER = "source and target differ"
+    #: As far as they were compared they agree.
+    INCOMPLETE = "nothing differs, but not all could be compared"
     #: Nothing can be missing, and nothing is there that should not be.
     EMPTY = "the source has had no messages yet, so there was nothing to compare"
     NO_COPIES = (
@@ -42,10 +44,12 @@ class Verdict(StrEnum):
     @classmethod
     def of(cls, found: Sequence[Compared], *, window: bool) -> Verdict:
         """That of `found`; with `window`, of a part of what the source has."""
-        if not all(each.clean for each in found):
+        if any(each.counts for each in found):
             return cls.DIFFER
+        if any(each.error for each in found):
+            return cls.INCOMPLETE
         if any(each.selected or each.copies for each in found):
-            return cls.AGREE
+            return cls.INCOMPLETE if any(each.caveat is Caveat.NO_COPIES for each in found) else cls.AGREE
         if any(each.behind for each in found):
             return cls.NO_COPIES
         whole = bool(found) and not window
@@ -113,9 +117,23 @@ def _is_plain(path: Path) -> bool:
     return not path.exists() or os.access(path.parent, os.W_OK | os.X_OK)
 
 
+def conclusion(found: Sequence[Compared], verdict: Verdict) -> str:
+    """The verdict, with what could not be compared."""
+    if verdict is not Verdict.INCOMPLETE:
+        return verdict
+    failed = sum(bool(each.error) for each in found)
+    uncopied = sum(each.caveat is Caveat.NO_COPIES for each in found)
+    reasons = (
+        f"{failed} queues could not be read: run it again" * bool(failed),
+        f"{uncopied} queues have no copies at all: check that all brokers of the target run" * bool(uncopied),
+    )
+    return f"{verdict}: {'; '.join(filter(None, reasons))}"
+
+
 def render(found: Sequence[Compared], verdict: Verdict) -> str:
     """The whole report."""
-    lines = ["# Source against target", "", _SENTENCES.get(verdict, f"{verdict[:1].upper()}{verdict[1:]}."), ""]
+    said = conclusion(found, verdict)
+    lines = ["# Source against target", "", _SENTENCES.get(verdict, f"{said[:1].upper()}{said[1:]}."), ""]
     lines += [*_plot(found), ""]
     lines += [_line(_COLUMNS), _line(["---"] * len(_COLUMNS)), *(_line(row) for row in map(_row, found)), ""]
     if counts := counts_of(found):
@@ -130,9 +148,10 @@ def counts_of(found: Sequence[Compared]) -> Mapping[str, int]:
     return {kind: count for kind, count in counts.items() if count}
 
 
-def said(each: Compared) -> str:
-    """A summary of the findings in a queue."""
-    return ", ".join(f"{kind} {each.counts[kind]}" for kind in KINDS if kind in each.counts)
+def noted(each: Compared) -> str:
+    """A summary of what was found in a queue, or why it was not compared."""
+    counts = ", ".join(f"{kind} {each.counts[kind]}" for kind in KINDS if kind in each.counts)
+    return "; ".join(filter(None, (each.error or counts, each.caveat)))
 
 
 def findings(found: Sequence[Compared]) -> Iterator[str]:
@@ -195,7 +214,7 @@ def _row(each: Compared) -> list[Any]:
         each.selected,
         each.copies,
         "equal" if each.source_digest == each.target_digest else "differ",
-        each.error or said(each),
+        noted(each),
     ]
 
 

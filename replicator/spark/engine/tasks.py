@@ -76,6 +76,7 @@ def run_all(
     as_task, report = partial(work, attempts_of(spark)), partial(_add, outcomes)
     jobs = _jobs(parts, at_once)
     failure: list[Exception] = []
+    over = threading.Event()
     group = f"rocketmq-replicator {uuid.uuid4().hex}"  # the session may have jobs of others
 
     def run() -> None:
@@ -86,6 +87,8 @@ def run_all(
                 return
             try:
                 context.setJobGroup(group, "one task per queue", True)  # of the jobs that this thread submits
+                if over.is_set():
+                    return
                 context.parallelize(job, len(job)).mapPartitions(as_task).foreach(report)
             except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
                 failure.append(error)
@@ -93,25 +96,30 @@ def run_all(
     threads = [threading.Thread(target=run, name="spark job", daemon=True) for _ in range(at_once or 1)]
     for thread in threads:
         thread.start()
-    reported = 0
+    reported, alive = 0, True
     try:
-        while any(thread.is_alive() for thread in threads):
+        while alive:
             _join(threads, _TICK)
+            alive = any(thread.is_alive() for thread in threads)
             found = list(outcomes.value)
             for outcome in found[reported:]:
                 on_outcome(outcome)
             reported = len(found)
             on_tick()
-        for outcome in list(outcomes.value)[reported:]:
-            on_outcome(outcome)
     except BaseException:
-        jobs.clear()
+        over.set()
         context.cancelJobGroup(group)
+        _join(threads, _TICK)
+        context.cancelJobGroup(group)  # of a thread that was about to submit a job
         raise
     if failure:
-        lines = [line.strip() for line in str(failure[0]).splitlines()]
-        reason = next((line for line in lines if "Error" in line), type(failure[0]).__name__)
-        raise ReplicatorError(f"Spark gave up: {reason}", hint="fix that and run it again")
+        raise _gave_up(failure[0])
+
+
+def _gave_up(failure: Exception) -> ReplicatorError:
+    lines = [line.strip() for line in str(failure).splitlines()]
+    reason = next((line for line in lines if "Error" in line), type(failure).__name__)
+    return ReplicatorError(f"Spark gave up: {reason}", hint="fix that and run it again")
 
 
 def _jobs(parts: Sequence[P], at_once: int | None) -> deque[list[P]]:

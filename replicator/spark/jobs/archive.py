@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -25,10 +26,21 @@ from replicator.spark.jobs.location import Location
 from replicator.spark.source.property_column import map_of
 from replicator.spark.source.rows import assembled, columns
 
-__all__ = ["SCHEMA", "File", "Slice", "batch_of", "is_of_attempt", "messages_of", "partition", "read"]
+__all__ = [
+    "ANEW",
+    "SCHEMA",
+    "File",
+    "Slice",
+    "batch_of",
+    "is_of_attempt",
+    "messages_of",
+    "partition",
+    "read",
+    "schema_of",
+]
 
 _COLUMNS: Final = columns(pa.timestamp("ms", tz="UTC"))
-#: The topic is in the path.
+#: The topic is in the path, and in the metadata.
 SCHEMA: Final = _COLUMNS.insert(
     _COLUMNS.get_field_index("properties") + 1, pa.field("rawProperties", pa.binary())
 ).remove(_COLUMNS.get_field_index("topic"))
@@ -43,7 +55,12 @@ _NEEDED: Final = (
     "reconsumeTimes",
     "body",
 )
-#: Messages that are read from a file at a time.
+#: The way out where a queue is not the one any more that an archive was begun with.
+ANEW: Final = "export it into another directory"
+_WHOLE: Final = "copy the complete archive"
+#: The key of the topic in a file's own metadata; files of earlier versions have none.
+_TOPIC: Final = b"topic"
+#: Messages that are read from a file at a time, at most.
 _ROWS: Final = 1024
 
 
@@ -80,7 +97,7 @@ class Slice(msgspec.Struct, frozen=True):
                     f"{self.key}: the message at offset {offset} was stored at {message.store_timestamp},"
                     f" the one that was there when the export began at {stored}:"
                     " the topic was deleted and recreated, or truncated",
-                    hint="export it into another directory",
+                    hint=ANEW,
                 )
 
     def file(self, first: int, attempt: str) -> str:
@@ -100,6 +117,11 @@ class File(msgspec.Struct, frozen=True):
 
 #: Files of attempts, complete or not, with their directories.
 _OF_ATTEMPT: Final = re.compile(r"topic=[^/]+/date=\d{4}-\d\d-\d\d/\.?[^/]+-\d+-\d{20}-[0-9a-f]{8}\.parquet")
+
+
+def schema_of(topic: str) -> pa.Schema:
+    """The schema of a file with messages of `topic`."""
+    return SCHEMA.with_metadata({_TOPIC: topic.encode()})
 
 
 def is_of_attempt(path: str) -> bool:
@@ -170,34 +192,63 @@ def messages_of(batch: pa.RecordBatch) -> list[StoredMessage]:
     ]
 
 
-def read(location: Location, files: Sequence[File], *, start: int) -> Generator[list[StoredMessage]]:
+def read(
+    location: Location, queue: MessageQueue, files: Sequence[File], *, start: int
+) -> Generator[list[StoredMessage]]:
     """The messages of a queue's files from offset `start` on, in order, some at a time.
 
     Raises:
-        ReplicatorError: a file differs from the archive's manifest.
+        ReplicatorError: a file differs from the archive's manifest; nothing that shows it was returned before.
     """
     for file in files:
         if file.last < start:
             continue
-        rows, last = 0, -1
         try:
-            with (
-                location.open(file.path) as opened,
-                pq.ParquetFile(opened, page_checksum_verification=True, pre_buffer=location.is_remote) as parquet,
-            ):
-                for batch in parquet.iter_batches(_ROWS):
-                    messages = messages_of(batch)
-                    rows, last = rows + len(messages), messages[-1].queue_offset
-                    if last >= start:
-                        yield [message for message in messages if message.queue_offset >= start]
+            for messages in _read_file(location, queue, file):
+                if messages[-1].queue_offset >= start:
+                    yield [message for message in messages if message.queue_offset >= start]
         except (OSError, KeyError, pa.ArrowException) as error:
             raise ReplicatorError(
-                f"{location.at(file.path)} cannot be read ({location.reason(error)})",
-                hint="copy the complete archive",
+                f"{location.at(file.path)} cannot be read ({location.reason(error)})", hint=_WHOLE
             ) from None
-        if (rows, last) != (file.rows, file.last):
-            raise ReplicatorError(
-                f"{location.at(file.path)} has {rows} messages up to offset {last},"
-                f" the archive says {file.rows} up to {file.last}",
-                hint="copy the complete archive",
-            )
+
+
+def _read_file(location: Location, queue: MessageQueue, file: File) -> Generator[list[StoredMessage]]:
+    rows, last = 0, file.first - 1
+    with (
+        location.open(file.path) as opened,
+        pq.ParquetFile(opened, page_checksum_verification=True, pre_buffer=location.is_remote) as parquet,
+    ):
+        topic = (parquet.metadata.metadata or {}).get(_TOPIC)
+        if topic not in (None, queue.topic.encode()):
+            raise _other(location, queue, file)
+        for group in range(parquet.num_row_groups):  # one at a time: others would be joined, and held in memory
+            for batch in parquet.iter_batches(_ROWS, row_groups=[group]):
+                messages = messages_of(batch)
+                offsets = [message.queue_offset for message in messages]
+                begins = offsets[0] == file.first or rows > 0
+                if not begins or offsets[-1] > file.last or not _are_next(queue.queue, batch, [last, *offsets]):
+                    raise _other(location, queue, file)
+                rows, last = rows + len(messages), offsets[-1]
+                yield messages
+    if (rows, last) != (file.rows, file.last):
+        raise ReplicatorError(
+            f"{location.at(file.path)} has {rows} messages up to offset {last},"
+            f" the archive says {file.rows} up to {file.last}",
+            hint=_WHOLE,
+        )
+
+
+def _are_next(queue: Queue, batch: pa.RecordBatch, offsets: Sequence[int]) -> bool:
+    """Whether the rows of a batch are all of `queue`, and `offsets` in their order, none twice."""
+    names, numbers = (pc.unique(batch.column(name)).to_pylist() for name in ("brokerName", "queueId"))
+    in_order = all(before < after for before, after in pairwise(offsets))
+    return in_order and (names, numbers) == ([queue.broker], [queue.queue_id])
+
+
+def _other(location: Location, queue: MessageQueue, file: File) -> ReplicatorError:
+    return ReplicatorError(
+        f"{location.at(file.path)} does not have the messages of {queue} at offsets {file.first} to {file.last},"
+        " which the archive says it has",
+        hint=_WHOLE,
+    )

@@ -25,14 +25,15 @@ from replicator.ranges.access import Access, run
 from replicator.ranges.rates import RateLimited
 from replicator.ranges.reader import RangeReader
 from replicator.ranges.retry import PATIENCE
+from replicator.routing.faults import SourceReset
 from replicator.routing.limiter import RateLimiter
 from replicator.spark.engine.tasks import each_as_task, in_turn, run_rate_limited
-from replicator.spark.jobs.archive import SCHEMA, File, Slice, batch_of, partition
+from replicator.spark.jobs.archive import ANEW, File, Slice, batch_of, partition, schema_of
 from replicator.spark.jobs.location import Location
 
 __all__ = ["ExportJob", "Exported", "export_all", "export_slice"]
 
-#: Approximate messages and bytes of a row group, and bytes of a file.
+#: Approximate messages and bytes of a row group, which an import holds in memory, and compressed bytes of a file.
 _ROWS: Final = 16 * 1024
 _GROUP: Final = 16 * 1024 * 1024
 _FILE: Final = 256 * 1024 * 1024
@@ -110,16 +111,19 @@ async def export_slice(job: ExportJob, part: Slice) -> Exported:
     started = time.monotonic()
     limiter = RateLimiter(job.rate_messages, job.rate_bytes)
     async with job.source.connected(patience=PATIENCE) as cluster:
-        reader = RangeReader(cluster, part.topic, part.queue, part.start, part.end, on_loss=job.on_gap)
+        place = cluster, part.topic, part.queue
+        reader = RangeReader(*place, part.start, part.end, on_loss=job.on_gap, on_reset="fail")
         writing = _Writing(job.location, part)
         try:
             async for messages in reader.chunks():
                 part.refuse_others(messages)
                 size = sum(len(message.body) for message in messages)
                 await limiter.acquire(len(messages), size)
-                if writing.add(messages, size):
+                if writing.add(messages):
                     await job.location.run(writing.flush)
             files = await job.location.run(writing.finish)
+        except SourceReset as reset:
+            raise ReplicatorError(f"{part.key}: {reset.message}", hint=ANEW) from None
         except OSError as error:
             reason = job.location.reason(error)
             raise ReplicatorError(
@@ -151,10 +155,10 @@ class _Writing:
         self._whole: list[_Parquet] = []
         self._lock = threading.Lock()  # an attempt that is cancelled leaves its thread behind
 
-    def add(self, messages: Sequence[StoredMessage], size: int) -> bool:
+    def add(self, messages: Sequence[StoredMessage]) -> bool:
         """Holds messages; returns whether `flush` is due."""
         self._held += messages
-        self._size += size
+        self._size += sum(len(message.body) + len(message.properties) for message in messages)
         return len(self._held) >= _ROWS or self._size >= _GROUP
 
     def flush(self) -> None:
@@ -213,7 +217,7 @@ class _Parquet:
         self._file = location.create(self.name)
         self._writer = pq.ParquetWriter(
             self._file,
-            SCHEMA,
+            schema_of(part.topic),
             compression="zstd",
             use_dictionary=_REPEATED,
             write_statistics=_SOUGHT,

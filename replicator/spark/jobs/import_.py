@@ -16,6 +16,7 @@ from replicator.ranges.copier import CopyFailed, CopyOutcome, Range, TargetJob, 
 from replicator.ranges.suspend_guard import awake
 from replicator.routing.channel import Channel, Chunk, Source
 from replicator.routing.faults import QueueFailed, SourceEnded, SourceReset
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair
 from replicator.routing.recovery import CopyRecord
@@ -40,6 +41,11 @@ class Archived(NamedTuple):
 
     part: Range
     files: tuple[File, ...]
+
+    @property
+    def queue(self) -> MessageQueue:
+        """The source queue."""
+        return MessageQueue(self.part.topic, *self.part.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +90,7 @@ async def import_range(job: ImportJob, archived: Archived) -> CopyOutcome:
     part = archived.part
 
     async def before(first: int) -> AsyncIterator[Sequence[StoredMessage]]:
-        for messages in read(job.location, archived.files, start=part.start):
+        for messages in read(job.location, archived.queue, archived.files, start=part.start):
             kept, _ = select([m for m in messages if m.queue_offset < first], job.options, part.topic)
             yield kept
             if messages[-1].queue_offset + 1 >= first:
@@ -142,7 +148,7 @@ class _ArchiveSource:
         """The last archived message at the offset `most` or before it."""
         found = None
         files = [file for file in self._archived.files if file.first <= most]
-        for messages in read(self._location, files[-1:], start=0):
+        for messages in read(self._location, self._archived.queue, files[-1:], start=0):
             before = [message for message in messages if message.queue_offset <= most]
             found = before[-1] if before else found
             if len(before) < len(messages):
@@ -186,7 +192,7 @@ class _ArchiveTask:
         self._channel = channel
         self._next = offset
         self._location = location
-        self._chunks = read(location, archived.files, start=offset)
+        self._chunks = read(location, archived.queue, archived.files, start=offset)
         self._room = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
 

@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from replicator.errors import ReplicatorError
@@ -62,7 +63,8 @@ class ResidentJobs:
         self._numbers.add(job.number)
         try:
             context.setJobGroup(self._group(job.number), "copies queues until its worker ends it", True)
-            context.parallelize([job], 1).mapPartitions(_reside).count()
+            # Inside the function, since what is parallelized goes through a file, and a job has secrets.
+            context.parallelize([None], 1).mapPartitions(partial(_reside, job)).count()
         except Exception as error:  # noqa: BLE001 - errors of the JVM have many types
             lines = [line.strip() for line in str(error).splitlines()] or [type(error).__name__]
             reason = next((line for line in reversed(lines) if "Lost" in line or "Error" in line), lines[0])
@@ -95,8 +97,7 @@ def _has_ended(context: Any) -> bool:
         return True
 
 
-def _reside(jobs: Iterable[ResidentJob]) -> Iterator[None]:
-    for job in jobs:
-        configure(level=job.log_level)
-        run(reside(job))
+def _reside(job: ResidentJob, _rows: Iterable[None]) -> Iterator[None]:
+    configure(level=job.log_level)
+    run(reside(job))
     return iter(())

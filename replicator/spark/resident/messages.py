@@ -67,9 +67,10 @@ class Released(msgspec.Struct, frozen=True, tag=True):
 
 
 class Drain(msgspec.Struct, frozen=True, tag=True):
-    """Queues that the task is to settle and end, by key."""
+    """Queues that the task is to settle and end, by key; `rates` as in `Grant`, and they apply before that."""
 
     keys: list[str]
+    rates: dict[str, tuple[int, int]]
 
 
 class Grant(msgspec.Struct, frozen=True, tag=True):

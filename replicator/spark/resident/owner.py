@@ -114,7 +114,7 @@ class Residents:
         elif slot is None or not pair.given:
             self._remove(pair)
         elif slot.channel is not None:
-            slot.channel.send(write(Drain([pair.state.key])))
+            slot.channel.send(write(Drain([pair.state.key], self._shares.of(slot))))
         else:
             self._end_later(pair, slot.granted)
 

@@ -182,7 +182,8 @@ class _Task:
                 case Released(route, fingerprints):
                     for topic, those in fingerprints.items():
                         self._released[route].know(topic, those)
-                case Drain(keys):
+                case Drain(keys, rates):
+                    self._limit(rates)
                     self._drain(keys)
                 case Grant(sequence, seconds, rates, clock, skews):
                     self._lease.grant(sequence, seconds)

@@ -124,7 +124,8 @@ class _Writer(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         refuse_speculating_task()
-        return run(_write(self._options, iterator, brokers=self._brokers, settle=is_retry()))
+        # The first attempt may follow a write that was aborted just now.
+        return run(_write(self._options, iterator, brokers=self._brokers, settle=True))
 
 
 class _StreamWriter(DataSourceStreamArrowWriter):

@@ -10,8 +10,9 @@ from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset, min_offset
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
+from replicator.client.nameservers import NoBrokers
 from replicator.client.topics import TopicConfig, TopicTable, read_topics
-from replicator.errors import ClientError, ReplicatorError
+from replicator.errors import ClientError, ProtocolError, ReplicatorError
 from replicator.routing.message_queue import MessageQueue
 from replicator.spark.source.stream_offsets import Progress
 
@@ -94,7 +95,7 @@ class Watch:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return await ask()
-            except ClientError as error:
+            except (ClientError, ProtocolError, NoBrokers) as error:  # name servers forget the last broker, too
                 if attempt == _ATTEMPTS:
                     raise ReplicatorError(f"the source cannot be asked what it has: {error}") from None
                 await asyncio.sleep(_PAUSE)

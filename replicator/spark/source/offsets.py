@@ -18,7 +18,7 @@ from replicator.routing.queue_map import Queue
 from replicator.spark.source.given_options import EARLIEST, Bound
 from replicator.spark.source.options import ReadOptions
 
-__all__ = ["Limits", "Part", "freeze", "split", "warn_of_nothing", "within"]
+__all__ = ["Limits", "Part", "freeze", "split", "warn_of_loss", "warn_of_nothing", "within"]
 
 #: Queue numbers by topic and broker.
 _Named = Mapping[str, Mapping[str, Iterable[int]]]
@@ -71,6 +71,8 @@ async def freeze(cluster: Cluster, options: ReadOptions) -> list[Part]:
         end = await _resolve(cluster, queue, options.end, ends)
         if options.fail_on_data_loss:
             _refuse_unreadable(queue, options, ends, start, end)
+        elif (lost := max(0, min(end, ends[0]) - start) + max(0, end - max(start, ends[1]))) > 0:
+            warn_of_loss(queue, lost)
         start, end = max(start, ends[0]), max(min(end, ends[1]), ends[0])
         return Part(queue.topic, queue.queue, min(start, end), end)
 
@@ -81,6 +83,11 @@ def warn_of_nothing(options: ReadOptions) -> None:
     """Says that no topic matches: that is no error, as in Spark's Kafka source, since one may come."""
     for pattern in options.selector.include.texts:
         log.warning("no topic matches topicsPattern: nothing is read", topics_pattern=pattern)
+
+
+def warn_of_loss(queue: MessageQueue, count: int) -> None:
+    """Says what `failOnDataLoss=false` leaves out."""
+    log.warning("offsets are left out that the broker does not have", queue=str(queue), count=count)
 
 
 async def _queues(cluster: Cluster, options: ReadOptions) -> list[MessageQueue]:

@@ -111,6 +111,7 @@ class ReadOptions:
         if given["clusterId"] is not None and not provenance:
             raise ConfigError("clusterId has no effect without provenance = true", hint="give both or neither")
         fewest, most = _limits(given)
+        delay = given.seconds("maxTriggerDelay")
         return cls(
             access=given.access(),
             named=named,
@@ -125,7 +126,7 @@ class ReadOptions:
             cluster_id=given["clusterId"],
             max_offsets=most,
             min_offsets=fewest or 0,
-            max_delay=given.seconds("maxTriggerDelay") or _DELAY,
+            max_delay=_DELAY if delay is None else delay,
         )
 
     def queues(self, topic: TopicConfig, broker: str, system: Collection[str]) -> list[MessageQueue]:
@@ -164,9 +165,18 @@ def _end(given: GivenOptions) -> Bound:
 
 
 def _not(refused: int, option: str, bound: Bound) -> Bound:
+    word = "latest" if refused == LATEST else "earliest"
     if bound.default == refused:
-        word = "latest" if refused == LATEST else "earliest"
         raise ConfigError(f"{option} = {word!r}: nothing would be read", hint="leave it out, or give JSON")
+    for topic, brokers in (bound.offsets or {}).items():
+        for broker, offsets in brokers.items():
+            for queue_id, offset in offsets.items():
+                if offset == refused:
+                    queue = MessageQueue(topic, broker, queue_id)
+                    raise ConfigError(
+                        f"{option} has {refused}, {word}, for {queue}: nothing of it would be read",
+                        hint="give another offset, or leave it out",
+                    )
     return bound
 
 

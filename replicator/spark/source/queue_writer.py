@@ -136,6 +136,7 @@ class QueueWriter:
             await asyncio.sleep(_SETTLE)
             await self._barrier.caught_up(place[0])
             await read_on(*place, tail, mine=mine)
+            self._settle = False  # so has all that was in the broker when the queue's first row came
         if self._end is None:
             self._end, self._looked = tail.end, time.monotonic()
         if tail.last is None:

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from replicator.protocol.message import StoredMessage
 from replicator.routing.provenance import Stamp
-from replicator.spark.source.body_column import plain
 from replicator.spark.source.offsets import Part
 from replicator.spark.source.property_column import MAP, map_of
 
@@ -55,23 +54,31 @@ _ARROW: Final = columns(pa.timestamp("us", tz="UTC"))
 
 
 def batch_of(
-    part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None, names: Sequence[str]
+    part: Part,
+    messages: Sequence[StoredMessage],
+    bodies: Sequence[bytes | None],
+    stamp: Stamp | None,
+    names: Sequence[str],
 ) -> pa.RecordBatch:
     """The rows of `messages`, one or more, with the columns `names`; nothing is made for other columns.
 
     Args:
+        bodies: theirs, uncompressed; not looked at unless the column is among `names`.
         stamp: puts provenance into their properties; None leaves them as they are.
     """
-    made = _Made(part, messages, stamp)
+    made = _Made(part, messages, bodies, stamp)
     return assembled([made.column(name) for name in names], pa.schema([_ARROW.field(name) for name in names]))
 
 
 class _Made:
     """Makes columns of messages."""
 
-    def __init__(self, part: Part, messages: Sequence[StoredMessage], stamp: Stamp | None) -> None:
+    def __init__(
+        self, part: Part, messages: Sequence[StoredMessage], bodies: Sequence[bytes | None], stamp: Stamp | None
+    ) -> None:
         self._same = {"topic": part.topic, "brokerName": part.queue.broker, "queueId": part.queue.queue_id}
         self._messages = messages
+        self._bodies = bodies
         self._stamp = stamp
 
     def column(self, name: str) -> Any:
@@ -80,7 +87,7 @@ class _Made:
         if name in self._same:
             return [self._same[name]] * len(messages)
         if name == "body":
-            return [plain(message) for message in messages]
+            return self._bodies
         if name == "properties":
             return self._maps
         if name in _OF_PROPERTY:

@@ -18,7 +18,8 @@ from replicator.ranges.retry import PATIENCE
 from replicator.routing.faults import SourceGap, SourceReset
 from replicator.routing.provenance import Stamp
 from replicator.spark.engine.tasks import in_turn
-from replicator.spark.source.offsets import Part, split
+from replicator.spark.source.body_column import plain
+from replicator.spark.source.offsets import Part, split, warn_of_loss
 from replicator.spark.source.options import ReadOptions
 from replicator.spark.source.rows import batch_of
 
@@ -27,6 +28,8 @@ __all__ = ["Partition", "plan", "scan"]
 #: Approximate messages and bytes of one Arrow batch.
 _ROWS: Final = 4096
 _BYTES: Final = 4 * 1024 * 1024
+#: Bytes of the bodies of one Arrow batch; more than what is gathered without any compression.
+_UNCOMPRESSED: Final = 2 * _BYTES
 
 T = TypeVar("T")
 
@@ -79,7 +82,10 @@ def _batches(
     chunks: Any = reader.chunks()
     try:
         while messages := runner.run(_gather(chunks)):
-            yield batch_of(part, messages, stamp, options.columns)
+            for some, bodies in _uncompressed(messages) if "body" in options.columns else [(messages, [])]:
+                yield batch_of(part, some, bodies, stamp, options.columns)
+        if reader.gaps:
+            warn_of_loss(part.message_queue, reader.gaps)
     finally:
         runner.run(_awaited(chunks.aclose()))
 
@@ -94,6 +100,20 @@ async def _gather(chunks: Any) -> list[StoredMessage]:
         if len(found) >= _ROWS or size >= _BYTES:
             break
     return found
+
+
+def _uncompressed(
+    messages: Sequence[StoredMessage],
+) -> Iterator[tuple[Sequence[StoredMessage], Sequence[bytes | None]]]:
+    """The messages for one Arrow batch after the other, with their bodies, which may be far larger by then."""
+    start, size = 0, 0
+    bodies: list[bytes | None] = []
+    for end, message in enumerate(messages, 1):
+        bodies.append(body := plain(message))
+        size += len(body or b"")
+        if size >= _UNCOMPRESSED or end == len(messages):
+            yield messages[start:end], bodies
+            start, size, bodies = end, 0, []
 
 
 async def _awaited(work: Awaitable[T]) -> T:

@@ -40,13 +40,13 @@ class Sender:
     long as the rows of each source queue come in order, in one task, to one target queue.
 
     Args:
-        settle: an earlier attempt may have died while it sent the same rows, and its last request may still wait in
-            a broker.
-        brokers: brokers to wait for if they are down, besides those that `cluster` knows: without one of them
-            sharding keys would go to other queues. Rows that name their queue wait for its broker only.
+        settle: somebody may have died while he sent the same rows, and his last request may still wait in a broker.
+        brokers: those that `cluster` had when the write began: only their queues are chosen from, by all tasks, and
+            they are waited for if they are down, or sharding keys would go to several queues. Rows that name their
+            queue may name one of any broker, and wait for that only.
     """
 
-    def __init__(self, cluster: Cluster, *, settle: bool, brokers: Collection[str] = ()) -> None:
+    def __init__(self, cluster: Cluster, *, settle: bool, brokers: Collection[str]) -> None:
         self._cluster = cluster
         self._settle = settle
         self._brokers = brokers
@@ -120,7 +120,7 @@ class Sender:
         """The writable queues of a topic."""
         queues = self._queues.get(topic)
         if queues is None:
-            found = [await self._queues_at(topic, broker) for broker in self._all_brokers()]
+            found = [await self._queues_at(topic, broker) for broker in self._brokers]
             queues = self._queues[topic] = sorted(chain.from_iterable(found))
             if not queues:
                 raise _missing(topic)
@@ -130,7 +130,7 @@ class Sender:
         """The writable queues at one broker; none if the broker is unknown."""
         queues = self._queues_by_broker.get((topic, broker))
         if queues is None:
-            if broker not in self._all_brokers():
+            if broker not in {*self._brokers, *self._cluster.brokers()}:
                 return []
             read = partial(self._read_topics, broker)
             table = await insist(self._cluster, f"broker {broker}", read)
@@ -140,9 +140,6 @@ class Sender:
 
     async def _read_topics(self, broker: str) -> TopicTable:
         return await read_topics(self._cluster.master(broker))
-
-    def _all_brokers(self) -> set[str]:
-        return {*self._brokers, *self._cluster.brokers()}
 
 
 async def refuse_missing(cluster: Cluster, topic: str) -> None:

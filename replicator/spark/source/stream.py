@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
 
 from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError
+from replicator.observe.logging import get_logger
 from replicator.routing.message_queue import MessageQueue
 from replicator.spark.source.latest_offsets import Watch
 from replicator.spark.source.offsets import freeze, warn_of_nothing
@@ -40,6 +41,8 @@ from replicator.spark.source.stream_offsets import (
 )
 
 __all__ = ["StreamReader"]
+
+log = get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -93,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not ends and not self._warned:
             self._warned = True
             warn_of_nothing(self._options)
-        lost = sorted(queue for queue, offset in start.items() if ends.get(queue, -1) < offset)
+        lost = _lost(start, ends)
         if lost and self._options.fail_on_data_loss:
             raise ReplicatorError(
                 _loss(lost[0], start, ends), hint="failOnDataLoss=false continues with what exists"
@@ -114,6 +117,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return True
 
     async def _plan(self, start: Progress, end: Progress) -> Sequence[InputPartition]:
+        for queue in _lost(start, end):
+            log.warning("a queue is read from its oldest message", reason=_loss(queue, start, end))
         return await plan(self._connected()[0], self._options, parts(await self._begins(start, end), end))
 
     async def _begins(self, start: Progress, ends: Progress) -> Progress:
@@ -132,6 +137,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connected()
         assert self._open is not None  # noqa: S101 - set by `_connected`
         return self._open[0].run(work)
+
+
+def _lost(start: Progress, ends: Progress) -> list[MessageQueue]:
+    """Queues that are gone, or end before their offset in `start`."""
+    return sorted(queue for queue, offset in start.items() if ends.get(queue, -1) < offset)
 
 
 def _loss(queue: MessageQueue, start: Progress, ends: Progress) -> str:

@@ -54,16 +54,27 @@ def waiting(begin: Progress, ends: Progress) -> int:
 
 
 def advance(begin: Progress, ends: Progress, most: int | None) -> dict[MessageQueue, int]:
-    """The end of a micro-batch that starts at `begin`: all that exists, or each queue's share of `most`."""
-    waiting = {queue: end - begin[queue] for queue, end in ends.items()}
-    total = sum(waiting.values())
+    """The end of a micro-batch that starts at `begin`: all that exists, or each queue's share of `most`.
+
+    Each queue in which something waits has one offset at least, or its turn where there are more queues than that:
+    by its share alone a small one would have none for as long as others are filled as fast as they are read.
+    """
+    left = {queue: end - begin[queue] for queue, end in sorted(ends.items())}
+    total = sum(left.values())
     if most is None or total <= most:
         return dict(ends)
-    taken = {queue: most * count // total for queue, count in waiting.items()}
-    rest = most - sum(taken.values())
-    for queue in sorted(waiting, key=lambda queue: taken[queue] - most * waiting[queue] / total)[:rest]:
-        taken[queue] += 1
-    return {queue: begin[queue] + count for queue, count in taken.items()}
+    queues = [queue for queue, count in left.items() if count]
+    if len(queues) >= most:
+        turn = sum(begin.values()) % len(queues)  # it moves on by as many offsets as a micro-batch has
+        taken = dict.fromkeys([*queues[turn:], *queues[:turn]][:most], 1)
+    else:
+        most, total = most - len(queues), total - len(queues)
+        shares = {queue: divmod(most * (left[queue] - 1), total) for queue in queues}
+        taken = {queue: 1 + share for queue, (share, _) in shares.items()}
+        rest = most - sum(share for share, _ in shares.values())
+        for queue in sorted(queues, key=lambda queue: shares[queue][1], reverse=True)[:rest]:
+            taken[queue] += 1
+    return {queue: begin[queue] + taken.get(queue, 0) for queue in ends}
 
 
 def until(ends: Progress, start: Progress, last: Progress) -> dict[MessageQueue, int]:

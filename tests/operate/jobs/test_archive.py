@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from replicator.cli import app
 from replicator.errors import StartupError
+from replicator.operate.jobs import export
 from replicator.operate.jobs.archive import Archive, Contents
 from replicator.routing.queue_map import Queue
 from replicator.spark.jobs.archive import File, Slice, partition
@@ -63,6 +69,34 @@ def test_a_queue_whose_files_were_removed_is_open_again(tmp_path: Path) -> None:
     next(tmp_path.rglob("a-1-*.parquet")).unlink()
     archive.reopen_missing()
     assert [part.key for part in again(tmp_path).open] == ["T/a/1"]
+
+
+def test_a_complete_archive_that_has_lost_a_file_is_completed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import refuses it, and says to copy it whole; there may be no other copy."""
+    archive = begun(tmp_path)
+    for number in range(2):
+        archive.add(written(tmp_path, number, "0000000a"))
+    archive.close()
+    next(tmp_path.rglob("a-1-*.parquet")).unlink()
+
+    async def plan(*_: object) -> Archive:
+        return again(tmp_path)
+
+    def export_all(_spark: object, _job: object, parts: list[Slice], *, on_exported: Any) -> None:
+        for part in parts:
+            on_exported(written(tmp_path, part.queue.queue_id, "0000000b"))
+
+    watching = nullcontext(SimpleNamespace(ended=lambda **_: None))
+    fakes = {"_plan": plan, "export_all": export_all, "session": lambda **_: nullcontext()}
+    for name, fake in {**fakes, "watched": lambda *_, **__: watching}.items():
+        monkeypatch.setattr(export, name, fake)
+    ended = CliRunner().invoke(app, ["export", str(tmp_path), "--source", "s:1"])
+    assert ended.exit_code == 0, ended.exception
+    assert {path.name[-16:] for path in tmp_path.rglob("a-1-*")} == {"0000000b.parquet"}
+    whole = again(tmp_path)
+    whole.refuse_missing(whole.contents.outcomes.values())
 
 
 def test_an_archive_of_before_is_continued(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from replicator.errors import ConfigError, StartupError
 from replicator.operate.jobs.offset_bounds import OffsetBound, offset_bound
-from replicator.operate.jobs.verify_report import ReportFile, Verdict, render
-from replicator.ranges.comparer import Compared
+from replicator.operate.jobs.verify_report import ReportFile, Verdict, conclusion, render
+from replicator.ranges.comparer import Caveat, Compared
 from replicator.ranges.findings import Finding
 from replicator.ranges.pairing import RUN
 
@@ -105,8 +105,30 @@ def test_they_agree_only_where_something_was_compared() -> None:
 
 
 def test_what_differs_differs_whatever_was_compared() -> None:
-    for wrong in (Compared("t/a/0", "t/b/0", 0, 0, 0, counts={"extra": 1}), Compared("q", "q", 0, 0, 0, error="x")):
-        assert Verdict.of([queue(), wrong], window=True) is Verdict.DIFFER
+    wrong, unread = Compared("t/a/0", "t/b/0", 0, 0, 0, counts={"extra": 1}), Compared("q", "q", 0, 0, 0, error="x")
+    assert Verdict.of([queue(), unread, wrong], window=True) is Verdict.DIFFER
+
+
+def test_what_was_not_compared_does_not_agree_and_does_not_differ() -> None:
+    """A queue that could not be read, and one without copies, which may be on a broker that is away."""
+    same = queue(9, messages=9)
+    unread = Compared("t/a/1", "t/b/1", 0, 9, 0, error="it is away")
+    uncopied = Compared("t/a/2", "t/b/2", 0, 0, 9, caveat=Caveat.NO_COPIES)
+    deleted = Compared("t/a/3", "t/b/3", 0, 0, 9, caveat=Caveat.DELETED)
+    for found, reason in (
+        ([same, unread], "1 queues could not be read: run it again"),
+        ([unread], "1 queues could not be read: run it again"),
+        ([same, uncopied, uncopied], "2 queues have no copies at all: check that all brokers of the target run"),
+    ):
+        verdict = Verdict.of(found, window=False)
+        assert (verdict, verdict.clean) == (Verdict.INCOMPLETE, False)
+        assert conclusion(found, verdict) == f"nothing differs, but not all could be compared: {reason}"
+        assert f"\nNothing differs, but not all could be compared: {reason}.\n" in render(found, verdict)
+    assert Verdict.of([uncopied], window=False) is Verdict.NO_COPIES
+    assert Verdict.of([same, deleted], window=False) is Verdict.AGREE
+    report = render([unread, uncopied, deleted], Verdict.INCOMPLETE)
+    for note in ("it is away", "it has no copies at all", "the target's retention has deleted copies"):
+        assert f"| {note}" in report
 
 
 def test_a_report_takes_the_place_of_the_last_one(tmp_path: Path) -> None:

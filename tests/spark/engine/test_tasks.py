@@ -124,5 +124,43 @@ def test_a_job_that_is_broken_off_cancels_no_other() -> None:
     running.join()
 
 
+@pytest.mark.parametrize("late", ["grouped", "submitted"])
+def test_no_job_is_left_that_was_being_submitted_when_all_are_cancelled(late: str) -> None:
+    """With rates there are many jobs, one after another; whoever waits for their end would wait for one of them."""
+    interrupted = threading.Event()
+
+    class Slow(Jobs):
+        left = 0
+
+        def setJobGroup(self, *given: Any) -> None:  # noqa: N802
+            super().setJobGroup(*given)
+            if late == "grouped":
+                assert interrupted.wait(30)
+
+        def parallelize(self, *_: object) -> Any:
+            if late == "submitted":
+                assert interrupted.wait(30)
+            self.left += 1
+            self.groups[self._own.group] = threading.Event()  # what was cancelled before was another job
+            return super().parallelize()
+
+        def cancelJobGroup(self, group: str) -> None:  # noqa: N802
+            super().cancelJobGroup(group)
+            interrupted.set()
+
+        def _foreach(self, _: object) -> None:
+            super()._foreach(_)
+            self.left -= 1
+
+    jobs = Slow()
+    threads = set(threading.enumerate())
+    both: Any = SimpleNamespace(sparkContext=jobs, conf={})
+    with pytest.raises(KeyboardInterrupt):
+        run_all(both, _never, [1, 2], on_outcome=pytest.fail, on_tick=_interrupted, at_once=1)
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(5)
+    assert jobs.left == 0
+
+
 def _interrupted() -> None:
     raise KeyboardInterrupt

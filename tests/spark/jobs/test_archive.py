@@ -12,10 +12,12 @@ import pytest
 
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage, checksum
+from replicator.ranges import reader
 from replicator.routing.queue_map import Queue
 from replicator.spark.jobs import export
 from replicator.spark.jobs.archive import Slice
 from replicator.spark.jobs.location import Location
+from tests.ranges.one_queue import OneQueue
 
 
 def message(offset: int, stored: int) -> StoredMessage:
@@ -66,3 +68,16 @@ async def test_a_queue_that_was_recreated(
     with pytest.raises(ReplicatorError, match="recreated"):
         await exported(monkeypatch, tmp_path, part, [message(4 + i, stored) for i, stored in enumerate(times)])
     assert Location(str(tmp_path)).names() == []
+
+
+@pytest.mark.parametrize("start", [0, 17])
+async def test_a_queue_that_has_become_shorter_is_not_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: int
+) -> None:
+    """What retention deletes are gaps, and what a recreated queue does not have is not."""
+    monkeypatch.setattr(reader, "PATIENCE", 0.1)
+    source: Any = OneQueue(0, 5)
+    job = export.ExportJob(source=source, location=Location(str(tmp_path)))
+    with pytest.raises(ReplicatorError, match=r"t/a/0: the source queue ends at offset 5.*another directory"):
+        await export.export_slice(job, Slice("t", Queue("a", 0), start, 100))
+    assert job.location.names() == []

@@ -34,7 +34,7 @@ def source_of(directory: Path, last: tuple[int, int] | None) -> _ArchiveSource:
     """An archive of the offsets 2 to 9 without 5, at a target whose last copy has that offset and store time."""
     location = Location(str(directory))
     writing = _Writing(location, Slice("t", Queue("a", 0), 2, 10))
-    writing.add([message(offset) for offset in range(2, 10) if offset != 5], 1)
+    writing.add([message(offset) for offset in range(2, 10) if offset != 5])
     files = tuple(writing.finish())
     part = Range("t", Queue("a", 0), "t", Queue("b", 0), 2, 10)
     state = QueueState(part.topic, part.source, part.target)

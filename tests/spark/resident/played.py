@@ -44,6 +44,8 @@ class Task:
         self.job = job
         self.parts: dict[str, Part] = {}
         self.drains: list[str] = []
+        #: What the limits were said to be when a queue was to end.
+        self.rates: dict[str, tuple[int, int]] = {}
         self.grants: list[Grant] = []
         self.over = False
         #: It does not notice that its owner has dropped it.
@@ -59,8 +61,9 @@ class Task:
                     case Work(routes, parts):
                         self.late_before = routes["route"].late_before
                         self.parts |= {part.state.key: part for part in parts}
-                    case Drain(keys):
+                    case Drain(keys, rates):
                         self.drains += keys
+                        self.rates = rates
                     case Grant() as grant:
                         self.grants.append(grant)
                     case End():
@@ -139,7 +142,8 @@ class Scene:
         self.firsts = 0
         self.residents = Residents(self.spark, job, lambda: self.left, self.recorded.append, self._first)
         self.runs: list[asyncio.Task[None]] = []
-        self.route = ResidentRoute("route", RouteSettings(), 1234, lambda: (1000, 0), ReleasedMessages())
+        self.rates = (1000, 0)
+        self.route = ResidentRoute("route", RouteSettings(), 1234, lambda: self.rates, ReleasedMessages())
 
     def _first(self) -> None:
         self.firsts += 1

@@ -64,6 +64,18 @@ async def test_a_queue_is_drained(make: Callable[[int], Scene]) -> None:
     await until(lambda: task.over and not scene.spark.opened)
 
 
+async def test_a_queue_that_is_to_end_is_told_its_limits_first(make: Callable[[int], Scene]) -> None:
+    """A source that is given up has none any more, and a task would hear of it too late by the next grant."""
+    scene = make(1)
+    pair = scene.add(0)
+    (task,) = await scene.tasks(1)
+    scene.rates = (0, 0)
+    pair.drain()
+    await until(partial(_drains, task, pair))
+    assert task.rates == {"route": (0, 0)}
+    assert not task.grants
+
+
 async def test_a_lost_task_is_followed_by_another_when_it_may_not_send_any_more(
     make: Callable[[int], Scene],
 ) -> None:

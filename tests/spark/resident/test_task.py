@@ -14,7 +14,7 @@ from replicator.errors import Unreachable
 from replicator.routing.options import Identity
 from replicator.settings import RouteSettings
 from replicator.spark.resident.lease import GrantedLease
-from replicator.spark.resident.messages import End, Grant, Released, Work, write
+from replicator.spark.resident.messages import Drain, End, Grant, Released, Work, write
 from replicator.spark.resident.task import _Task
 from replicator.spark.resident.work import Rates, work_of
 from tests.spark.resident.test_work import pair_of
@@ -23,7 +23,7 @@ from tests.spark.resident.test_work import pair_of
 class Channel:
     """Says what a test has written, and then that there is no more to do."""
 
-    def __init__(self, *told: Work | Released | Grant) -> None:
+    def __init__(self, *told: Work | Released | Grant | Drain) -> None:
         self._given = [*map(write, told), write(End())]
 
     async def receive(self) -> bytes:
@@ -81,6 +81,24 @@ async def test_queues_before_and_after_a_change_of_rates_share_a_limit(make: Cal
     task._channel = Channel(Grant(1, 1.0, {"route": (30, 0)}, 0.0, {}))  # type: ignore[assignment]
     await task._listen()
     assert before.limiter.messages == 30
+
+
+@pytest.mark.parametrize("rate", [0, 1])
+async def test_what_the_limits_hold_back_is_sent_where_they_are_lifted(
+    make: Callable[..., _Task], rate: int
+) -> None:
+    """Of a source that is given up it may be nowhere else; of another one whoever continues copies it."""
+    task = make(work(0, RouteSettings(), {"route": (1, 0)}))
+    await task._listen()
+    ((key, queue),) = task._queues.items()
+    limiter = task._shared("route").limiter
+    await limiter.acquire(1000, 0)  # the first batch went, into debt
+    throttled = asyncio.create_task(limiter.acquire(1, 0, given_up=lambda: queue.draining))
+    await asyncio.sleep(0)
+    task._channel = Channel(Drain([key], {"route": (rate, 0)}))  # type: ignore[assignment]
+    await task._listen()
+    async with asyncio.timeout(5):
+        assert await throttled is (rate == 0)
 
 
 async def test_latency_does_not_depend_on_the_clock_of_the_executors_machine(make: Callable[..., _Task]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,18 @@ def test_a_micro_batch_takes_what_it_may(
     assert sum(taken[queue] - begin[queue] for queue in ends) == (total if most is None else min(total, most))
     assert all(begin[queue] <= taken[queue] <= ends[queue] for queue in ends)
     assert [part for part in parts(begin, taken) if part.end <= part.start] == []
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 100])
+def test_no_queue_waits_for_ever(most: int) -> None:
+    """While others are filled as fast as they are read, and with more queues than a micro-batch has offsets."""
+    begin = dict.fromkeys(QUEUES, 0)
+    ends = {queue: 1 if queue is QUEUES[-1] else 1_000_000 for queue in QUEUES}
+    for _ in range(len(QUEUES)):
+        taken = advance(begin, ends, most)
+        ends = {queue: end + (taken[queue] - begin[queue] if end > 1 else 0) for queue, end in ends.items()}
+        begin = taken
+    assert all(begin.values())
 
 
 def test_queues_that_are_new_or_recreated_begin_at_their_oldest() -> None:
