@@ -6,16 +6,20 @@ perm of an account can only be taken away with the account itself.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from acl_sync.model import ALL, PUB, SUB, Account, AclState, Decision, Dialect, Kind, Note, Rule, Secret, ordered
 from acl_sync.wire import ask, read_json
 from replicator.client.endpoint import Endpoint
-from replicator.errors import ProtocolError
+from replicator.client.tables import members
+from replicator.errors import BrokerRefused, ClientError, ProtocolError
+from replicator.protocol import fastjson
 from replicator.protocol.codes import Request
 
-__all__ = ["MIN_LENGTH", "delete_account", "parse", "read", "version", "write_account", "write_white"]
+__all__ = ["MIN_LENGTH", "Unclear", "delete_account", "parse", "read", "version", "write_account", "write_white"]
 
 #: Characters that access keys and secret keys have at least.
 MIN_LENGTH: Final = 7
@@ -27,7 +31,16 @@ _PERMS: Final = {
     "SUB|PUB": frozenset({PUB, SUB}),
 }
 _DENY: Final = "DENY"
+#: What brokers take for true and for false, in any case: their YAML, then `TypeUtils.castToBoolean` of fastjson.
+_YES: Final = frozenset({"true", "yes", "on", "1", "y", "t"})
+_NO: Final = frozenset({"false", "no", "off", "0", "n", "f", "", "none"})
 _RETRY: Final = "%RETRY%"
+
+
+class Unclear(str):
+    """A text that older brokers take for a number, of which they make another text (`01234567` is octal)."""
+
+    __slots__ = ()
 
 
 async def version(broker: Endpoint) -> str:
@@ -44,13 +57,33 @@ async def read(broker: Endpoint) -> AclState:
     """
     answer = await ask(broker, Request.GET_BROKER_CLUSTER_ACL_CONFIG, {})
     found = read_json(answer, broker.address, "accounts") or {}
-    if not isinstance(found, dict):
-        raise ProtocolError(f"{broker.address} returned an unreadable list of accounts")
-    return parse([(found.get("plainAccessConfigs"), found.get("globalWhiteAddrs"))])
+    try:
+        state = parse([(found.get("plainAccessConfigs"), found.get("globalWhiteAddrs"))])
+    except (AttributeError, ValueError):
+        raise ProtocolError(f"{broker.address} returned an unreadable list of accounts") from None
+    return replace(state, several_files=await _has_several_files(broker))
+
+
+async def _has_several_files(broker: Endpoint) -> bool:
+    """Whether accounts and addresses also stand in conf/acl; brokers before 4.9.3 have no such directory.
+
+    Raises:
+        ProtocolError: it is not understood.
+    """
+    answer = await broker.ask(Request.GET_BROKER_CLUSTER_ACL_INFO, {})
+    try:
+        return len(members(fastjson.parse((answer.fields.get("allAclFileVersion") or "{}").encode()))) > 1
+    except ProtocolError:
+        raise ProtocolError(f"{broker.address} does not say which files of accounts it has") from None
 
 
 def parse(files: Iterable[tuple[Any, Any]]) -> AclState:
-    """Accounts and white lists, file by file; the first file that has an account is the one that counts."""
+    """Accounts and white lists, file by file; the first file that has an account is the one that counts.
+
+    Raises:
+        ValueError: one of them is no list.
+    """
+    nameless = 0
     accounts: dict[str, Account] = {}
     notes: list[Note] = []
     white: set[str] = set()
@@ -59,6 +92,7 @@ def parse(files: Iterable[tuple[Any, Any]]) -> AclState:
         white |= {str(each).strip() for each in _list(addresses) if each is not None and str(each).strip()}
         for entry in _list(entries):
             name = str(entry.get("accessKey") or "") if isinstance(entry, Mapping) else ""
+            nameless += not name
             if not name or name in accounts or name in broken:
                 continue
             try:
@@ -66,38 +100,63 @@ def parse(files: Iterable[tuple[Any, Any]]) -> AclState:
             except ValueError as error:
                 broken.add(name)
                 notes.append(Note(name, f"left as it is, since it cannot be read: {error}"))
+    if nameless:
+        notes.append(Note("", f"{nameless} accounts have no accessKey and are left out"))
     return AclState(
         dialect=Dialect.ACL1,
         accounts=accounts,
         white=frozenset(white),
         unsure=frozenset(broken),
+        complete=not nameless,
         notes=tuple(notes),
     )
 
 
 def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    """A list that may be missing.
+
+    Raises:
+        ValueError: it is something else: what it denies would be allowed if it were left out.
+    """
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ValueError("it is no list")
+    return value
 
 
 def _account(name: str, entry: Mapping[str, Any]) -> Account:
     secret = entry.get("secretKey")
     if secret is None or not str(secret):
         raise ValueError("it has no secretKey")
+    if isinstance(secret, Unclear) or isinstance(entry.get("accessKey"), Unclear):
+        raise ValueError("its accessKey or secretKey is a number to some versions, and a text to others: quote it")
     rules: dict[tuple[Kind, str], Rule] = {}
     # Groups first: a topic perm of %RETRY%<group> is one of the group, and wins.
     for kind, key in ((Kind.GROUP, "groupPerms"), (Kind.TOPIC, "topicPerms")):
-        for text in _list(entry.get(key)):
+        try:
+            texts = _list(entry.get(key))
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from None
+        for text in texts:
             rule = _rule(kind, str(text))
             rules[rule.kind, rule.name] = rule
     return Account(
         name=name,
         secret=Secret(str(secret)),
-        admin=str(entry.get("admin")).lower() == "true",
+        admin=_is_admin(entry.get("admin")),
         topic_default=_perms(entry.get("defaultTopicPerm")),
         group_default=_perms(entry.get("defaultGroupPerm")) & {SUB},
         white=str(entry.get("whiteRemoteAddress") or "").strip(),
         rules=ordered(rules.values()),
     )
+
+
+def _is_admin(value: Any) -> bool:
+    text = str(value).lower()
+    if text not in _YES | _NO:
+        raise ValueError("admin: it is neither true nor false")
+    return text in _YES
 
 
 def _rule(kind: Kind, text: str) -> Rule:
@@ -128,11 +187,27 @@ async def write_account(broker: Endpoint, account: Account, *, before: Account |
     """Creates `account`, or makes it so; `before` is what the broker has.
 
     Raises:
-        BrokerRefused, Unreachable, RequestTimeout: see there.
+        BrokerRefused: it stays as it was.
+        Unreachable, RequestTimeout: see there.
     """
-    lists = {kind: _said_rules(account, kind) for kind in (Kind.TOPIC, Kind.GROUP)}
-    if before is not None and any(_said_rules(before, kind) and not said for kind, said in lists.items()):
-        await delete_account(broker, account.name)
+    if before is None or not _loses_all(before, account):
+        await _put(broker, account)
+        return
+    await delete_account(broker, account.name)
+    try:
+        await _put(broker, account)
+    except BrokerRefused:
+        with contextlib.suppress(ClientError):  # what was refused first is told
+            await _put(broker, before)
+        raise
+
+
+def _loses_all(before: Account, account: Account) -> bool:
+    """Whether all perms of a kind go, which a merge cannot say."""
+    return any(_said_rules(before, kind) and not _said_rules(account, kind) for kind in _FIELDS.values())
+
+
+async def _put(broker: Endpoint, account: Account) -> None:
     fields = {
         "accessKey": account.name,
         "secretKey": account.secret.reveal(),
@@ -141,7 +216,7 @@ async def write_account(broker: Endpoint, account: Account, *, before: Account |
         "defaultTopicPerm": _said(account.topic_default),
         "defaultGroupPerm": _said(account.group_default),
     }
-    fields |= {name: lists[kind] for name, kind in _FIELDS.items() if lists[kind]}
+    fields |= {name: said for name, kind in _FIELDS.items() if (said := _said_rules(account, kind))}
     await ask(broker, Request.UPDATE_AND_CREATE_ACL_CONFIG, fields, secrets=[account.secret])
 
 
@@ -162,6 +237,6 @@ async def delete_account(broker: Endpoint, name: str) -> None:
 
 
 async def write_white(broker: Endpoint, addresses: Iterable[str]) -> None:
-    """Replaces the global white list of plain_acl.yml; those of the files in acl/ stay as they are."""
+    """Replaces the global white list of plain_acl.yml, which has to be the only file with one."""
     fields = {"globalWhiteAddrs": ",".join(sorted(addresses)), "aclFileFullPath": ""}
     await ask(broker, Request.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, fields)

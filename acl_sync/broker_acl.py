@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from acl_sync import acl1, acl2
-from acl_sync.exposure import exposed
+from acl_sync.exposure import exposed, shows_secrets
 from acl_sync.model import Account, AclState, Dialect, Note
 from replicator.client.brokers import read_settings
 from replicator.client.endpoint import Endpoint
@@ -14,14 +15,23 @@ from replicator.protocol.codes import Response
 
 __all__ = ["BrokerAcl", "delete_account", "detect", "read", "write_account"]
 
+#: From a broker that does not know the requests for its accounts.
+_WAYS_OUT: Final = {
+    Dialect.ACL1: "update it to 4.6 or later, or, if it is the source's, read its files with acl.source_dir",
+    Dialect.ACL2: "update it: RocketMQ has these requests since 5.3",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerAcl:
-    """What a broker speaks, whether it also looks at rights, and which of its guards every account may change."""
+    """What a broker speaks, whether it also looks at rights, and which of its settings every account may change, or
+    see though they have a secret.
+    """
 
     dialect: Dialect
     authorizes: bool = True
     exposed: frozenset[str] = frozenset()
+    shown: frozenset[str] = frozenset()
 
 
 async def detect(broker: Endpoint) -> BrokerAcl:
@@ -32,7 +42,8 @@ async def detect(broker: Endpoint) -> BrokerAcl:
     """
     settings = await read_settings(broker)
     if settings.get("authenticationEnabled") == "true":
-        return BrokerAcl(Dialect.ACL2, settings.get("authorizationEnabled") == "true", exposed(settings))
+        authorizes = settings.get("authorizationEnabled") == "true"
+        return BrokerAcl(Dialect.ACL2, authorizes, exposed(settings), shows_secrets(settings))
     if settings.get("aclEnable") == "true":
         return BrokerAcl(Dialect.ACL1)
     return BrokerAcl(Dialect.NONE)
@@ -47,7 +58,8 @@ async def read(broker: Endpoint, speech: BrokerAcl) -> AclState:
     """
     try:
         if speech.dialect is Dialect.ACL2:
-            state = replace(await acl2.read(broker, authorizes=speech.authorizes), exposed=speech.exposed)
+            found = await acl2.read(broker, authorizes=speech.authorizes)
+            state = replace(found, exposed=speech.exposed, shown=speech.shown)
         elif speech.dialect is Dialect.ACL1:
             state = await acl1.read(broker)
         else:
@@ -56,7 +68,7 @@ async def read(broker: Endpoint, speech: BrokerAcl) -> AclState:
         if error.code == Response.REQUEST_CODE_NOT_SUPPORTED:
             raise StartupError(
                 f"{broker.address} does not return its ACL {speech.dialect} accounts over the wire",
-                hint="at the source, read its files with acl.source_dir",
+                hint=_WAYS_OUT[speech.dialect],
             ) from None
         raise
     return state

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from acl_sync.acl1 import parse
-from acl_sync.model import AclState
+from acl_sync.model import AclState, Note
 from replicator.errors import StartupError
 
 __all__ = ["read"]
@@ -17,28 +18,48 @@ _MAIN: Final = "plain_acl.yml"
 #: Seconds that a file must not have changed for, and how long that is waited for at most.
 _CALM: Final = 1.0
 _PATIENCE: Final = 5.0
+#: Bytes of a file, at most: more than any broker could write again at each change.
+_BYTES: Final = 16 * 1024 * 1024
+#: What a file has: accounts, and addresses that need none.
+_ACCOUNTS: Final = "accounts"
+_WHITE: Final = "globalWhiteRemoteAddresses"
 
 
-def read(place: Path) -> AclState:
+def read(place: Path, *, own: str = "") -> AclState:
     """Accounts and white lists in `place`: the `conf/` of a broker, with plain_acl.yml and acl/, or one file.
 
+    Args:
+        own: the account that this program runs as at the source, if any: a list without it is not the source's.
+
     Raises:
-        StartupError: there is none, or one that cannot be read. Its content is not shown.
+        StartupError: there is none, one cannot be read, or none has our own account. What they say is not shown.
     """
     files = [place] if place.is_file() else list(_files(place))
     if not files:
         raise StartupError(
             f"{place} has neither {_MAIN} nor acl/*.yml", hint="name the conf directory of a broker of the source"
         )
-    _wait_until_calm(files)
-    return parse(_load(file) for file in files)
+    is_calm = _wait_until_calm(files)
+    state = parse(_load(file) for file in files)
+    if own and own not in state.accounts.keys() | state.unsure:
+        raise StartupError(
+            f"the files of {place} lack our own account, {own}: they are not whole, or not the source's",
+            hint="name the conf directory of a broker of the source; nothing was changed",
+        )
+    if is_calm:
+        return state
+    note = Note("", f"{place} is being written: nothing counts as gone until its files stay as they are")
+    return replace(state, complete=False, notes=(*state.notes, note))
 
 
-def _wait_until_calm(files: Iterable[Path]) -> None:
-    """Who copies a file over it writes it bit by bit, and half a list of accounts is another list."""
+def _wait_until_calm(files: Sequence[Path]) -> bool:
+    """Whether no file is being written, which is waited for: half a list of accounts is another list."""
     until = time.monotonic() + _PATIENCE
-    while time.monotonic() < until and any(_age(file) < _CALM for file in files):
+    while any(_age(file) < _CALM for file in files):
+        if time.monotonic() >= until:
+            return False
         time.sleep(_CALM / 4)
+    return True
 
 
 def _age(file: Path) -> float:
@@ -57,19 +78,32 @@ def _files(place: Path) -> Iterator[Path]:
 
 
 def _load(file: Path) -> tuple[Any, Any]:
-    import yaml  # noqa: PLC0415 - who has no such files starts sooner without it
+    from acl_sync import plain_yaml  # noqa: PLC0415 - who has no such files starts sooner without it
 
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+        found = plain_yaml.load(_text(file))
     except OSError as error:
         raise StartupError(f"{file} cannot be read ({error.strerror})", hint="give read rights to it") from None
-    except (yaml.YAMLError, ValueError) as error:
-        # The error itself shows the line, which may be the one with the secret.
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark is not None else ""
-        raise StartupError(f"{file} is not valid YAML{where}", hint="fix the file; nothing was changed") from None
+    except (plain_yaml.NotYaml, UnicodeDecodeError) as error:
+        line = error.line if isinstance(error, plain_yaml.NotYaml) else 0
+        where = f" at line {line}" if line else ""
+        raise StartupError(
+            f"{file} is not valid YAML{where}, or has aliases", hint="fix the file; nothing was changed"
+        ) from None
     if found is None:
         raise StartupError(f"{file} is empty", hint="fill it, or remove it; nothing was changed")
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not found.keys() & {_ACCOUNTS, _WHITE}:
         raise StartupError(f"{file} holds no accounts", hint="it should begin with `accounts:`")
-    return found.get("accounts"), found.get("globalWhiteRemoteAddresses")
+    accounts, white = found.get(_ACCOUNTS, []), found.get(_WHITE)
+    for name, value in ((_ACCOUNTS, accounts), (_WHITE, white or [])):
+        if not isinstance(value, list):
+            raise StartupError(f"{file} holds no list of {name}", hint="fix the file; nothing was changed")
+    return accounts, white
+
+
+def _text(file: Path) -> str:
+    with file.open("rb") as opened:
+        data = opened.read(_BYTES + 1)
+    if len(data) > _BYTES:
+        raise StartupError(f"{file} is longer than {_BYTES:,} bytes", hint="is it a broker's file of accounts?")
+    return data.decode()

@@ -14,7 +14,8 @@ def merge(states: Mapping[str, AclState], *, complete: bool, notes: Iterable[Not
 
     An account that is not the same everywhere is left as it is at the target: it is being changed, or one broker is
     wrong, and nobody can tell which. Where brokers are missing (not `complete`), what is gone from the others may
-    still be there, so that nothing counts as gone; nor does it where some brokers speak 1.0 and others 2.0.
+    still be there, so that nothing counts as gone; nor does it where some brokers speak 1.0 and others 2.0. Where
+    some look at rights and others do not, it is a source that does.
     """
     all_notes = list(notes)
     speaking = {broker: state for broker, state in states.items() if state.dialect is not Dialect.NONE}
@@ -51,7 +52,7 @@ def merge(states: Mapping[str, AclState], *, complete: bool, notes: Iterable[Not
         accounts={name: account for name, account in accounts.items() if name not in unsure},
         white=frozenset.intersection(*(state.white for state in parts.values())),
         unsure=frozenset(unsure),
-        complete=complete and not others,
-        authorizes=all(state.authorizes for state in parts.values()),
+        complete=complete and not others and all(state.complete for state in parts.values()),
+        authorizes=any(state.authorizes for state in parts.values()),
         notes=tuple(all_notes),
     )

@@ -167,16 +167,19 @@ class AclState:
 
     `unsure` are accounts of which nothing can be said now; where it is not `complete`, what is missing may yet be
     there. `authorizes` is false where rules are kept but not enforced. `exposed` are settings by which every
-    account can switch the checks off.
+    account can switch the checks off, `shown` are those that tell every account the secret of a Super user. `white`
+    of `several_files` cannot be told apart.
     """
 
     dialect: Dialect
     accounts: Mapping[str, Account] = field(default_factory=dict)
     white: frozenset[str] = frozenset()
+    several_files: bool = False
     unsure: frozenset[str] = frozenset()
     complete: bool = True
     authorizes: bool = True
     exposed: frozenset[str] = frozenset()
+    shown: frozenset[str] = frozenset()
     notes: tuple[Note, ...] = ()
 
 

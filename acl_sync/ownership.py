@@ -35,6 +35,8 @@ class Ownership:
         Raises:
             StartupError: `content` is something else.
         """
+        #: Another number after each change.
+        self.revision = 0
         self._accounts: dict[str, dict[str, Origin]] = {}
         self._white: dict[str, set[str]] = {}
         self._deleted: dict[str, dict[str, str]] = {}
@@ -70,17 +72,19 @@ class Ownership:
 
     def own(self, broker: str, account: str, origin: Origin) -> None:
         """An account is ours from now on; what was created by us stays so."""
-        self._accounts.setdefault(broker, {}).setdefault(account, origin)
-        self._deleted.get(broker, {}).pop(account, None)
+        held = self._accounts.setdefault(broker, {})
+        was_deleted = self._deleted.get(broker, {}).pop(account, None) is not None
+        self.revision += was_deleted or account not in held
+        held.setdefault(account, origin)
 
     def disown(self, broker: str, account: str) -> None:
-        self._accounts.get(broker, {}).pop(account, None)
+        self.revision += self._accounts.get(broker, {}).pop(account, None) is not None
 
     def deleted(self, broker: str, account: Account) -> None:
         """`account`, which we had created, is no more."""
         self.disown(broker, account.name)
         remembered = self._deleted.setdefault(broker, {})
-        remembered.pop(account.name, None)
+        self.revision += remembered.pop(account.name, None) != outline(account)
         remembered[account.name] = outline(account)
         while len(remembered) > _REMEMBERED:
             del remembered[next(iter(remembered))]
@@ -92,4 +96,5 @@ class Ownership:
 
     def own_white(self, broker: str, addresses: frozenset[str]) -> None:
         """Exactly these addresses are ours."""
+        self.revision += self.white(broker) != addresses
         self._white[broker] = set(addresses)

@@ -5,13 +5,13 @@ The plan shows no secrets; what is not done says why. After all of it is done, t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from acl_sync.exposure import BLACK_LIST
+from acl_sync.exposure import BLACK_LIST, FIRST_USER
 from acl_sync.model import Account, AclState, Dialect, Note, differences
 from acl_sync.options import AclOptions
 from acl_sync.ownership import Origin, Ownership
@@ -117,18 +117,18 @@ def make_plan(source: AclState, targets: Mapping[str, AclState], owned: Ownershi
     notes: list[Note] = []
     actions: list[Action] = []
     dialects = {broker: state.dialect for broker, state in targets.items()}
+    admins = {name for name, account in source.accounts.items() if account.admin}
     wanted = {dialect: translate(source, dialect) for dialect in set(dialects.values()) - {Dialect.NONE}}
     for translated in wanted.values():
         notes += [note for note in translated.notes if note not in notes]
     for broker, state in sorted(targets.items()):
         notes += [Note(note.account, f"{broker}: {note.text}") for note in state.notes]
-        if state.exposed:
-            notes.append(_exposure(broker, state.exposed))
+        notes += _exposure(broker, state)
         if state.dialect is Dialect.NONE:
             continue
         want = wanted[state.dialect]
         refused = source.accounts.keys() - want.accounts.keys()
-        planned = list(_for_broker(broker, want, state, owned, options, refused=refused))
+        planned = list(_for_broker(broker, want, state, owned, options, refused=refused, admins=admins))
         if source.authorizes and not state.authorizes:
             reason = "the target checks no rights (authorizationEnabled): any account there may do everything"
             planned = [replace(each, blocked=each.blocked or reason) if _gives(each) else each for each in planned]
@@ -138,12 +138,23 @@ def make_plan(source: AclState, targets: Mapping[str, AclState], owned: Ownershi
     return AclPlan(source=source.dialect, targets=dialects, actions=tuple(actions), notes=tuple(shown))
 
 
-def _exposure(broker: str, settings: Iterable[str]) -> Note:
-    return Note(
-        "",
-        f"{broker}: any account, whatever its rights, can switch the checks off (request 25 asks no right in"
-        f" RocketMQ 5): add {';'.join(sorted(settings))} to {BLACK_LIST} in its broker.conf",
-    )
+def _exposure(broker: str, state: AclState) -> Iterator[Note]:
+    anyone = f"{broker}: any account, whatever its rights, can"
+    if state.exposed:
+        settings = ";".join(sorted(state.exposed))
+        yield Note(
+            "",
+            f"{anyone} switch the checks off (request 25 asks no right in RocketMQ 5): add {settings} to"
+            f" {BLACK_LIST} in its broker.conf",
+        )
+    if state.shown:
+        settings = " and ".join(sorted(state.shown))
+        way_out = f": take {FIRST_USER} out of its broker.conf, and give that user another password"
+        yield Note(
+            "",
+            f"{anyone} read the secret of a Super user in {settings} (request 26 asks no right in RocketMQ 5)"
+            + way_out * (FIRST_USER in state.shown),
+        )
 
 
 def _gives(action: Action) -> bool:
@@ -153,9 +164,18 @@ def _gives(action: Action) -> bool:
 
 
 def _for_broker(
-    broker: str, want: AclState, have: AclState, owned: Ownership, options: AclOptions, *, refused: Set[str]
+    broker: str,
+    want: AclState,
+    have: AclState,
+    owned: Ownership,
+    options: AclOptions,
+    *,
+    refused: Set[str],
+    admins: Set[str],
 ) -> Iterator[Action]:
-    """`refused` are accounts of the source that the target's dialect cannot express."""
+    """`refused` are accounts of the source that the target's dialect cannot express, `admins` those that are one
+    there, whatever they become.
+    """
     returned = owned.returned(broker, have.accounts) if want.complete and options.deletes else {}
     gone = returned.keys() - want.accounts.keys()
     ours = {**dict.fromkeys(gone, Origin.CREATED), **owned.accounts(broker)}
@@ -166,14 +186,14 @@ def _for_broker(
         action
         for name in names
         for action in _for_account(
-            broker,
+            partial(Action, broker=broker, dialect=have.dialect, account=name),
             name,
             want.accounts.get(name),
             have.accounts.get(name),
             ours.get(name),
-            dialect=have.dialect,
             options=options,
             is_refused=name in refused,
+            is_admin=name in admins,
             is_other=not returned.get(name, True),
         )
     ]
@@ -188,27 +208,29 @@ def _for_broker(
 
 
 def _for_account(
-    broker: str,
+    act: Callable[..., Action],
     name: str,
     want: Account | None,
     have: Account | None,
     origin: Origin | None,
     *,
-    dialect: Dialect,
     options: AclOptions,
     is_refused: bool,
+    is_admin: bool,
     is_other: bool,
 ) -> Iterator[Action]:
-    """`is_other`: it was deleted, and one of that name is there again that may do something else."""
+    """`is_admin`: at the source. `is_other`: it was deleted, and one of that name is there again that may do
+    something else.
+    """
     if want is None and have is None:
         # Whoever makes an account of that name again makes it theirs.
-        yield Action(broker=broker, dialect=dialect, verb=Verb.FORGET, account=name)
+        yield act(verb=Verb.FORGET)
         return
     deletes = options.deletes and origin is Origin.CREATED
     if want is None and have is not None and is_refused and not deletes:
         # It loses its rights, or what the source has taken from it would stay here.
         want = Account(name=name, secret=have.secret)
-    admin = any(each is not None and each.admin for each in (want, have))
+    admin = is_admin or any(each is not None and each.admin for each in (want, have))
     reason = "it is an admin account: set acl.admins" if admin and not options.admins else ""
     if want is None:
         verb = Verb.DELETE
@@ -228,11 +250,8 @@ def _for_account(
         verb = Verb.UPDATE
         if origin is None and not options.adopt:
             reason = reason or "it existed at the target before and differs: set acl.adopt, or rename one of them"
-    yield Action(
-        broker=broker,
-        dialect=dialect,
+    yield act(
         verb=verb,
-        account=name,
         changes=tuple(differences(have, want)) if verb is not Verb.ADOPT else (),
         blocked=reason,
         before=have,
@@ -256,10 +275,14 @@ def _for_white_list(
     stale = (ours & have.white) - want.white if want.complete else frozenset()
     removed = stale if options.deletes else frozenset()
     if added or removed:
-        why = "an address with a comma is there, which no request can write: edit plain_acl.yml there"
+        why = ""
+        if have.several_files:
+            why = "its white list may stand in several files, of which one can be written: edit them there"
+        elif any("," in each for each in have.white):
+            why = "an address with a comma is there, which no request can write: edit plain_acl.yml there"
         yield act(
             changes=_signed("+", added) + _signed("-", removed),
-            blocked=why if any("," in each for each in have.white) else "",
+            blocked=why,
             white=(have.white | added) - removed,
             claimed_white=(ours & have.white) | added,
         )

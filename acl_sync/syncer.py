@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from acl_sync import acl1, broker_acl, files
@@ -17,6 +18,7 @@ from acl_sync.plan import AclPlan, Action, Verb, make_plan
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
 from replicator.errors import BrokerRefused, ClientError, ReplicatorError, RequestTimeout, StartupError, Unreachable
+from replicator.protocol.codes import Request
 from replicator.settings.clusters import is_loopback
 
 __all__ = ["AclSyncer", "Applied"]
@@ -40,8 +42,21 @@ class Applied:
         return {**self.action.as_json(), "error": self.error}
 
 
-def _takes_away(action: Action) -> bool:
-    return action.takes_away and not action.blocked
+#: Who is refused one of these has made no account.
+_CREATING: Final = (Request.AUTH_CREATE_USER, Request.UPDATE_AND_CREATE_ACL_CONFIG)
+
+
+def _needs_second_look(action: Action) -> bool:
+    """Whether it takes away, or does harm where a broker of 1.0 has the account after all.
+
+    4.9 empties its file before it writes it, and takes the creation of an account that is there for a change of it.
+    """
+    at_risk = action.dialect is Dialect.ACL1 and action.verb in (Verb.CREATE, Verb.FORGET)
+    return (action.takes_away or at_risk) and not action.blocked
+
+
+def _key(action: Action) -> tuple[Verb, str, str]:
+    return action.verb, action.broker, action.account
 
 
 #: Brokers, each with why it is not looked at.
@@ -84,29 +99,36 @@ class AclSyncer:
         self._options = options
         self._owned = Ownership(owned)
         self._read: dict[str, _Read] = {}
+        #: Broker and account of claims to what was not ours before, and was not yet tried to be made.
+        self._untried: set[tuple[str, str]] = set()
 
     @property
     def owned(self) -> dict[str, Any]:
         """What at the target is ours, as JSON, without secrets. Keep it after each `claim` and each `apply`."""
         return self._owned.as_json()
 
+    @property
+    def revision(self) -> int:
+        """Another number each time that `owned` has changed."""
+        return self._owned.revision
+
     async def plan(self) -> AclPlan:
         """What is to be done now.
 
-        An account that is gone from the source is looked for twice: 4.9 empties its file before it writes it.
+        What is gone is looked for twice: 4.9 empties its file before it writes it.
 
         Raises:
             StartupError: a side has no access control, or refuses to show it.
             ClientError: no broker of a side can be reached.
         """
         made = await self._plan()
-        gone = {(each.broker, each.account) for each in filter(_takes_away, made.actions)}
+        gone = {_key(each) for each in filter(_needs_second_look, made.actions)}
         if not gone:
             return made
         await asyncio.sleep(_AGAIN)
         self._read.clear()
         made = await self._plan()
-        sure = (each for each in made.actions if not _takes_away(each) or (each.broker, each.account) in gone)
+        sure = (each for each in made.actions if not _needs_second_look(each) or _key(each) in gone)
         return replace(made, actions=tuple(sure))
 
     async def _plan(self) -> AclPlan:
@@ -132,17 +154,20 @@ class AclSyncer:
         """Makes ours what applying `plan` would make; whether that changes `owned`.
 
         Before it is done, and kept before it is done: an answer may be lost, or its process killed, and then nobody
-        would know whose an account is. What was not made after all is forgotten when the source loses it.
+        would know whose an account is. What was not made after all is forgotten when the broker says so, or when
+        the source loses it.
         """
-        before = self.owned
+        before = self.revision
         for action in plan.pending:
             self._claim(action)
-        return self.owned != before
+        return self.revision != before
 
     def _claim(self, action: Action) -> None:
         if action.verb is Verb.WHITE_LIST:
             self._owned.own_white(action.broker, action.claimed_white)
         elif action.after is not None:
+            if action.before is None and action.account not in self._owned.accounts(action.broker):
+                self._untried.add((action.broker, action.account))
             origin = Origin.CREATED if action.before is None else Origin.ADOPTED
             self._owned.own(action.broker, action.account, origin)
 
@@ -155,9 +180,15 @@ class AclSyncer:
 
     async def _apply(self, action: Action) -> Applied:
         self._claim(action)
+        claim = action.broker, action.account
+        is_first_try = claim in self._untried
+        self._untried.discard(claim)
         try:
             await self._write(action)
         except ReplicatorError as error:
+            # At a second try it may be the first one that has made it, whose answer was lost.
+            if is_first_try and isinstance(error, BrokerRefused) and error.request in _CREATING:
+                self._owned.disown(*claim)
             return Applied(action, str(error))
         return Applied(action)
 
@@ -180,7 +211,8 @@ class AclSyncer:
 
     async def _read_source(self) -> tuple[AclState, _Unreachable]:
         if self._options.source_dir is not None:
-            return await asyncio.to_thread(files.read, self._options.source_dir), []
+            read = partial(files.read, self._options.source_dir, own=self._source.account)
+            return await asyncio.to_thread(read), []
         states, away = await self._read_side(self._source, "source")
         return merge(states, complete=not away, notes=_noted(away)), away
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
+import socket
 import ssl
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Final
@@ -15,7 +17,7 @@ from replicator.errors import Unreachable
 
 __all__ = ["AddressServer"]
 
-#: Seconds within which it must answer, and bytes that an answer may have: some twenty an address.
+#: Seconds within which its whole answer must be there, and bytes that it may have: some twenty an address.
 _TIMEOUT: Final = 5.0
 _BYTES: Final = 65536
 _LINE_END: Final = re.compile(r"[\r\n]")
@@ -38,32 +40,19 @@ class AddressServer:
         Raises:
             Unreachable: it does not answer, not with 200, or with something else.
         """
+        question = _Question(self.url, self._security)
         try:
-            status, body = await asyncio.to_thread(self._get)
+            async with asyncio.timeout(_TIMEOUT):
+                status, body = await asyncio.to_thread(question.ask)
         except (OSError, HTTPException, ValueError) as error:
-            reason = str(error) or type(error).__name__
+            late = f"not whole within {_TIMEOUT:g} s" if isinstance(error, TimeoutError) else ""
+            reason = late or str(error) or type(error).__name__
             raise Unreachable(self.url, f"the address server does not answer ({reason})") from None
+        finally:
+            question.give_up()
         if status != 200:
             raise Unreachable(self.url, f"the address server answers with status {status}")
         return self._parse(body)
-
-    def _get(self) -> tuple[int, bytes]:
-        parts = urlsplit(self.url)
-        host, port = parts.hostname or "", parts.port
-        if parts.scheme == "https":
-            connection: HTTPConnection = HTTPSConnection(host, port, timeout=_TIMEOUT, context=self._tls())
-        else:
-            connection = HTTPConnection(host, port, timeout=_TIMEOUT)
-        try:
-            connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path)
-            answer = connection.getresponse()
-            return answer.status, answer.read(_BYTES)
-        finally:
-            connection.close()
-
-    def _tls(self) -> ssl.SSLContext:
-        tls = self._security.tls
-        return tls if tls is not None and tls.verify_mode is ssl.CERT_REQUIRED else ssl.create_default_context()
 
     def _parse(self, body: bytes) -> list[str]:
         """As RocketMQ's clients do: the first line, with `;` between addresses."""
@@ -79,3 +68,47 @@ class AddressServer:
                 self.url, f"the address server answers with {line[:100]!r}, not with host:port;host:port"
             )
         return addresses
+
+
+class _Question:
+    """One request to `url`, made by a thread, which by itself would wait as long again for each further byte."""
+
+    def __init__(self, url: str, security: Security) -> None:
+        self._url = url
+        self._security = security
+        self._sock: socket.socket | None = None
+        self._given_up = False
+
+    def ask(self) -> tuple[int, bytes]:
+        """Status and body of the answer.
+
+        Raises:
+            OSError, HTTPException, ValueError: there is none.
+        """
+        parts = urlsplit(self._url)
+        host, port = parts.hostname or "", parts.port
+        if parts.scheme == "https":
+            connection: HTTPConnection = HTTPSConnection(host, port, timeout=_TIMEOUT, context=self._tls())
+        else:
+            connection = HTTPConnection(host, port, timeout=_TIMEOUT)
+        try:
+            connection.connect()
+            self._sock = connection.sock
+            if self._given_up:  # before there was anything to end
+                raise TimeoutError
+            connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path)
+            answer = connection.getresponse()
+            return answer.status, answer.read(_BYTES)
+        finally:
+            connection.close()
+
+    def _tls(self) -> ssl.SSLContext:
+        tls = self._security.tls
+        return tls if tls is not None and tls.verify_mode is ssl.CERT_REQUIRED else ssl.create_default_context()
+
+    def give_up(self) -> None:
+        """Ends the thread, if it is still at it."""
+        self._given_up = True
+        if self._sock is not None:
+            with contextlib.suppress(OSError):  # closed already
+                self._sock.shutdown(socket.SHUT_RDWR)

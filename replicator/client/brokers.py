@@ -16,6 +16,7 @@ from replicator.errors import BrokerRefused, ProtocolError
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.fastjson import parse
 from replicator.protocol.frame import Frame
+from replicator.protocol.numbers import as_long
 from replicator.protocol.properties import number
 
 __all__ = [
@@ -112,7 +113,7 @@ async def dispatched(broker: Endpoint) -> tuple[int, int]:
     """
     table = await read_runtime(broker)
     try:
-        return int(table["commitLogMaxOffset"]), int(table["dispatchBehindBytes"])
+        return as_long(table["commitLogMaxOffset"]), as_long(table["dispatchBehindBytes"])
     except (KeyError, ValueError):
         raise ProtocolError(f"{broker.address} does not report its queue offsets") from None
 
@@ -150,21 +151,26 @@ async def confirmed(broker: Endpoint) -> int | None:
         return None
     try:
         status = parse(answer.body)
-        acknowledged = [int(each["slaveAckOffset"]) for each in status["haConnectionInfo"] if each["inSync"]]
-        if len(acknowledged) < int(status["inSyncSlaveNums"]):
+        acknowledged = [as_long(each["slaveAckOffset"]) for each in status["haConnectionInfo"] if each["inSync"]]
+        if len(acknowledged) < as_long(status["inSyncSlaveNums"]):
             return 0  # one of them is away and still counts as in sync: nothing more is shown for now
-        return min(acknowledged, default=int(status["masterCommitLogMaxOffset"]))
+        return min(acknowledged, default=as_long(status["masterCommitLogMaxOffset"]))
     except (KeyError, TypeError, ValueError):
         raise ProtocolError(f"{broker.address} does not report what its replicas have") from None
 
 
 async def max_offset(broker: Endpoint, topic: str, queue_id: int) -> int:
-    """The offset of the next message. It lags right after sends: no proof of what was stored."""
+    """The offset of the next message. It lags right after sends: no proof of what was stored.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+        ProtocolError: the answer has no offset.
+    """
     return await _offset(broker, Request.GET_MAX_OFFSET, {"topic": topic, "queueId": str(queue_id)})
 
 
 async def min_offset(broker: Endpoint, topic: str, queue_id: int) -> int:
-    """The offset of the oldest message that is still there."""
+    """The offset of the oldest message that is still there; errors as `max_offset`."""
     oldest = await _offset(broker, Request.GET_MIN_OFFSET, {"topic": topic, "queueId": str(queue_id)})
     # -1: one with tiered storage that has none of the queue on its own disk (apache/rocketmq#10193). Pulls know it.
     return oldest if oldest >= 0 else (await pull(broker, topic, queue_id, 0, count=1)).min_offset
@@ -173,7 +179,7 @@ async def min_offset(broker: Endpoint, topic: str, queue_id: int) -> int:
 async def offset_near(broker: Endpoint, topic: str, queue_id: int, timestamp: int) -> int:
     """What the broker takes for the first message stored at or after `timestamp` (29; ms since the epoch).
 
-    4.9 gives any message of that millisecond, or else the nearest one, which may be older.
+    4.9 gives any message of that millisecond, or else the nearest one, which may be older; errors as `max_offset`.
     """
     fields = {"topic": topic, "queueId": str(queue_id), "timestamp": str(timestamp)}
     return max(0, await _offset(broker, Request.SEARCH_OFFSET_BY_TIMESTAMP, fields))
@@ -182,7 +188,7 @@ async def offset_near(broker: Endpoint, topic: str, queue_id: int, timestamp: in
 async def offset_at(broker: Endpoint, topic: str, queue_id: int, timestamp: int) -> int:
     """The offset of the first message stored at or after `timestamp` (ms since the epoch), or the queue's end.
 
-    What the broker says, which may be wrong (`offset_near`), is where the search begins.
+    What the broker says, which may be wrong (`offset_near`), is where the search begins; errors as `max_offset`.
     """
     place = (broker, topic, queue_id)
     near = await offset_near(*place, timestamp)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from replicator.client.broker_identity import is_broker
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
-from replicator.client.nameservers import NameServers, NoBrokers, NothingKnown, parsed
+from replicator.client.nameservers import NameServers, NoBrokers, NoNameServer, NothingKnown, NotServed, parsed
 from replicator.client.order import OrderTables, delete_order, read_orders, write_order
 from replicator.client.refused import code_in, remark_in
 from replicator.client.security import Security
@@ -31,12 +31,17 @@ from replicator.errors import (
 )
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
+from replicator.protocol.numbers import as_long
 
 __all__ = ["Broker", "Cluster", "Topology"]
 
 _MASTER: Final = 0
 #: A topic that is asked for where any would do.
 _ANY_TOPIC: Final = "TBW102"
+#: Brokers that a cluster has at most, those that it ever had included, and addresses of these: ten times as many as
+#: the largest ones have. Whoever answers in a name server's place may name any number.
+_MOST_BROKERS: Final = 4096
+_MOST_ADDRESSES: Final = 4 * _MOST_BROKERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +67,6 @@ class Topology:
 
     cluster: str
     brokers: Mapping[str, Broker]
-
-
-class _NoNameServer(StartupError):
-    """Who answers does not know the request for a cluster's brokers (106)."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(
-            f"{address} is a broker, not a name server", hint="name servers listen on port 9876 by default"
-        )
-        self.address = address
 
 
 class Cluster:
@@ -104,6 +99,8 @@ class Cluster:
         self._known_as = name or ""
         #: What a broker advertises, by where it is reached.
         self._advertised: dict[str, str] = {}
+        #: Which look at the name servers is the newest, and which one the newest of which anything is known.
+        self._looks = self._known_since = 0
 
     @property
     def known_as(self) -> str:
@@ -139,12 +136,18 @@ class Cluster:
             NoBrokers: no broker is registered yet.
             StartupError: it is no name server, which cluster is meant is not clear, or none knows it, or is well.
         """
+        self._looks += 1
+        look = self._looks
         try:
             topology = await self._nameservers.read(Request.GET_BROKER_CLUSTER_INFO, {}, self._read)
-        except _NoNameServer as error:
+        except NoNameServer as error:
             raise await self._named(error) from None
-        self._brokers.update(topology.brokers)
-        self._known_as = topology.cluster
+        if look > self._known_since:  # else who was asked later has answered sooner
+            self._known_since = look
+            self._brokers.update(topology.brokers)
+            self._known_as = topology.cluster
+            reached = {address for broker in self._brokers.values() for address in broker.addresses.values()}
+            self._advertised = {at: said for at, said in self._advertised.items() if at in reached}
         return topology
 
     async def orders(self) -> OrderTables:
@@ -159,7 +162,7 @@ class Cluster:
         """Removes one from a name server; errors as `NameServers.ask_one`."""
         await delete_order(self._nameservers, nameserver, topic)
 
-    async def _named(self, found: _NoNameServer) -> StartupError:
+    async def _named(self, found: NoNameServer) -> StartupError:
         """What answers instead: a broker, or a Proxy, which of a name server's requests serves the routes (105)."""
         try:
             await self._nameservers.ask_one(found.address, Request.GET_ROUTEINFO_BY_TOPIC, {"topic": _ANY_TOPIC})
@@ -168,20 +171,28 @@ class Cluster:
                 return found
         except ClientError:
             return found
+        told = found.message.replace(f"{found.address} is a broker,", f"{found.address} is a Proxy,")
         return StartupError(
-            f"{found.address} is a Proxy, not a name server; it cannot be asked for all topics, groups and offsets",
+            f"{told}; a Proxy cannot be asked for all topics, groups and offsets",
             hint="name the cluster's name servers, and make its brokers reachable, by an address map or SOCKS5",
         )
 
     def _read(self, address: str, answer: Frame) -> Topology:
         if answer.code == Response.REQUEST_CODE_NOT_SUPPORTED:
-            raise _NoNameServer(address)
+            raise NoNameServer(address)
         if answer.code != Response.SUCCESS:
-            raise StartupError(
+            raise NotServed(
                 f"{address} refused to list its brokers: {code_in(answer)}, {remark_in(answer) or 'no remark'}",
                 hint="check its credentials and the account's rights",
             )
         topology = _read_topology(parsed(address, answer), address, self._name)
+        count = len(self._brokers.keys() | topology.brokers.keys())
+        places = sum(len(broker.addresses) for broker in topology.brokers.values())
+        if count > _MOST_BROKERS or places > _MOST_ADDRESSES:
+            raise ProtocolError(
+                f"name server {address} names {places:,} addresses, and with those known before there are"
+                f" {count:,} brokers: no cluster has as many"
+            )
         for broker in topology.brokers.values():
             for place in broker.addresses.values():
                 if not self._security.broker_hosts.allow(place):
@@ -233,7 +244,7 @@ class Cluster:
         """Where to send to `broker`: the VIP port of its master.
 
         Raises:
-            Unreachable: it has no master now.
+            Unreachable: it has no master now, or one whose address is none.
         """
         address = self._master_address(broker)
         vip = self._vips.get((broker, address))
@@ -251,7 +262,7 @@ class Cluster:
     def vip_address(self, address: str) -> str:
         """Where the VIP port of the broker is reached whose listen port is reached at `address`.
 
-        Two below it, unless the VIP port has an entry of its own in the address map.
+        Two below it, unless the VIP port has an entry of its own in the address map; errors as `vip.vip_address`.
         """
         advertised = vip_address(self._advertised.get(address, address))
         return self._security.address_map.entries.get(advertised) or vip_address(address)
@@ -296,6 +307,9 @@ class Cluster:
     def forget(self, broker: str) -> None:
         """No more waiting for the return of `broker`; it is known again when the name servers list it."""
         self._brokers.pop(broker, None)
+        for known in (self._vips, self._endpoints):
+            for place in [place for place in known if place[0] == broker]:
+                known.pop(place).abandon()
 
     def drop(self) -> None:
         """Ends all connections to brokers, with all that was not yet delivered; others are made when needed."""
@@ -326,7 +340,7 @@ def _read_topology(info: Any, address: str, name: str | None) -> Topology:
                 hint="choose one with the setting `cluster`",
             )
         brokers = {
-            broker: Broker(broker, {int(i): str(a) for i, a in table[broker]["brokerAddrs"].items()})
+            broker: Broker(broker, {as_long(i): str(a) for i, a in table[broker]["brokerAddrs"].items()})
             for broker in clusters[name]
             if broker in table and table[broker]["brokerAddrs"]
         }

@@ -78,9 +78,10 @@ class Discovery:
 
     async def _read_broker(self, name: str, masters: set[str]) -> None:
         """Reads a broker's topics and limits; puts it into `masters` if its master says so."""
-        broker: Endpoint = self.cluster.master(name) if self._masters_only else self.cluster.reader(name)
         known = self._tables.get(name)
         try:
+            # Another look may know by now that its master has gone.
+            broker: Endpoint = self.cluster.master(name) if self._masters_only else self.cluster.reader(name)
             broker.refuse_pause()
             table, self._configs[name] = await asyncio.gather(read_topics(broker, known=known), read_config(broker))
         except (ClientError, ProtocolError) as error:

@@ -235,10 +235,16 @@ class Endpoint:
         if self._connection is not None:
             self._connection.close()
 
-    async def close(self) -> None:
-        """Ends the connection and any attempt at one."""
+    def abandon(self) -> None:
+        """Ends the connection, and any attempt at one; nobody asks here any more."""
         if self._attempt is not None:
             self._attempt.cancel()
-            await asyncio.wait([self._attempt])
         if self._connection is not None:
             self._connection.close()
+
+    async def close(self) -> None:
+        """Ends the connection, and returns when any attempt at one has ended."""
+        attempt = self._attempt
+        self.abandon()
+        if attempt is not None:
+            await asyncio.wait([attempt])

@@ -15,6 +15,7 @@ from replicator.client.topics import READABLE
 from replicator.errors import BrokerRefused, ProtocolError
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request, Response
+from replicator.protocol.numbers import as_long
 
 __all__ = ["GroupTable", "consumers", "delete_group", "forbid", "read_groups", "write_group"]
 
@@ -64,8 +65,8 @@ async def read_groups(broker: Endpoint, *, known: GroupTable | None = None) -> G
 
 def _unreadable(group: str, topics: object) -> frozenset[str]:
     try:
-        return frozenset(topic for topic, bits in members(topics).items() if int(bits) & READABLE)
-    except (TypeError, ValueError):
+        return frozenset(topic for topic, bits in members(topics).items() if as_long(bits) & READABLE)
+    except ValueError:
         raise ProtocolError(f"group {group!r} has unreadable forbidden topics") from None
 
 

@@ -56,8 +56,12 @@ class HistoryConnection:
             self._ask_master(code, fields, on_answer, timeout)
             return
 
+        given = False
+
         def answered(answer: Answer) -> None:
-            if isinstance(answer, Frame) and _is_whole(answer, place.offset):
+            nonlocal given
+            if given or (isinstance(answer, Frame) and _is_whole(answer, place.offset)):
+                given = True  # who fails on it is told that, and not given it once more by the master
                 on_answer(answer)
                 return
             if self._slave is slave:  # else another pull has found it out
@@ -126,4 +130,6 @@ def _is_whole(answer: Frame, offset: int) -> bool:
     except (ClientError, ProtocolError):
         return False
     offsets = offsets_of(pulled.messages)
-    return bool(offsets) and list(offsets) == list(range(offset, pulled.next_offset))
+    # The number comes first: where to go on is only what the broker says, and may be any number.
+    is_all = len(offsets) == pulled.next_offset - offset
+    return bool(offsets) and is_all and list(offsets) == list(range(offset, pulled.next_offset))

@@ -17,9 +17,9 @@ from replicator.protocol.codes import Response
 from replicator.protocol.frame import Frame
 from replicator.settings.clusters import is_address_server
 
-__all__ = ["NameServers", "NoBrokers", "NotServed", "NothingKnown", "parsed"]
+__all__ = ["NameServers", "NoBrokers", "NoNameServer", "NotServed", "NothingKnown", "parsed"]
 
-#: Seconds until another name server is asked.
+#: Seconds for an answer; with those for a connection (`Endpoint`) it is until another name server is asked.
 _TIMEOUT: Final = 5.0
 #: Seconds until an address server is asked again, as by RocketMQ's clients; and when no name server answers.
 _REFRESH_INTERVAL: Final = 120.0
@@ -41,12 +41,22 @@ class NoBrokers(NothingKnown):
     """No broker of any cluster is registered: waiting helps, unlike with a wrong cluster name."""
 
 
+class NoNameServer(NothingKnown):
+    """Who answers at `address` does not know the request for a cluster's brokers (106)."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"{address} is a broker, not a name server", hint="name servers listen on port 9876 by default"
+        )
+        self.address = address
+
+
 class NotServed(NothingKnown):
     """A name server answers that it cannot, or with what cannot be read: another one may be well."""
 
 
 #: The worst comes first: one that is told where several are.
-_WORST: Final = (NothingKnown, NoBrokers, NotServed)
+_WORST: Final = (NothingKnown, NoBrokers, NoNameServer, NotServed)
 
 
 def parsed(address: str, answer: Frame) -> Any:
@@ -102,6 +112,8 @@ class NameServers:
         failures: list[ClientError | NothingKnown] = []
         endpoints, first = self._endpoints, self._current
         for endpoint in endpoints[first:] + endpoints[:first]:
+            if endpoint not in self._endpoints:  # it has left the list meanwhile, and was closed
+                continue
             try:
                 answer = await endpoint.invoke(code, fields, timeout=_TIMEOUT)
                 _refuse_unwell(endpoint.address, code, answer)
@@ -115,11 +127,14 @@ class NameServers:
             if endpoints is self._endpoints:
                 self._current = endpoints.index(endpoint)
             return read
+        if endpoints is not self._endpoints:
+            return await self.read(code, fields, reader)
         self._refresh_at = self._refreshed + _REFRESH_IN_NEED
         ignorant = [failure for failure in failures if isinstance(failure, NothingKnown)]
         if ignorant:
             worst = min(ignorant, key=lambda each: _WORST.index(type(each)))
-            raise type(worst)("; ".join(each.message for each in failures), hint=worst.hint)
+            worst.message = "; ".join(each.message for each in failures)
+            raise worst
         reasons = "; ".join(
             failure.reason if isinstance(failure, Unreachable) else failure.message for failure in failures
         )
@@ -131,7 +146,7 @@ class NameServers:
     ) -> tuple[dict[str, T], dict[str, str]]:
         """What `reader` makes of the answer of each of them, and why there is none of the others; both by address.
 
-        One that was down a moment ago is not waited for, another one for at most five seconds.
+        One that was down a moment ago is not waited for; another one is for as long as `read` waits for it.
 
         Raises:
             Unreachable: the address server does not say where they are.
@@ -155,7 +170,7 @@ class NameServers:
         return {each.address: found[each.address] for each in endpoints if each.address in found}, failures
 
     async def ask_one(self, address: str, code: int, fields: Mapping[str, str]) -> None:
-        """Asks the name server at `address` alone, for at most five seconds.
+        """Asks the name server at `address` alone.
 
         Raises:
             BrokerRefused: it answers with anything but success.

@@ -12,6 +12,7 @@ from replicator.client.tables import TABLE_TIMEOUT, members
 from replicator.errors import ProtocolError
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request
+from replicator.protocol.numbers import as_long
 
 __all__ = ["OffsetTable", "commit_offset", "read_offsets"]
 
@@ -49,8 +50,8 @@ async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) ->
         if "@" in group:
             continue
         try:
-            offsets[group, topic] = {int(queue): int(offset) for queue, offset in members(queues).items()}
-        except (TypeError, ValueError):
+            offsets[group, topic] = {as_long(queue): as_long(offset) for queue, offset in members(queues).items()}
+        except ValueError:
             raise ProtocolError(f"unreadable offsets of {key!r}") from None
     return OffsetTable(offsets, answer.body)
 

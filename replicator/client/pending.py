@@ -9,6 +9,7 @@ from replicator.client.tables import members
 from replicator.errors import BrokerRefused, ProtocolError
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request, Response
+from replicator.protocol.numbers import as_long
 
 __all__ = ["delivered_levels", "timer_counts", "timer_read_until"]
 
@@ -28,8 +29,8 @@ async def delivered_levels(broker: Endpoint) -> dict[int, int]:
     answer = await broker.ask(Request.GET_ALL_DELAY_OFFSET, {})
     table = members(members(fastjson.parse(answer.body)).get("offsetTable"))
     try:
-        return {int(level): int(offset) for level, offset in table.items()}
-    except (TypeError, ValueError):
+        return {as_long(level): as_long(offset) for level, offset in table.items()}
+    except ValueError:
         raise ProtocolError(f"unreadable delay offsets of {broker.address}") from None
 
 
@@ -48,8 +49,8 @@ async def timer_counts(broker: Endpoint) -> dict[str, int]:
         raise
     table = members(members(fastjson.parse(answer.body)).get("timingCount"))
     try:
-        return {topic: int(members(entry)["count"]) for topic, entry in table.items()}
-    except (KeyError, TypeError, ValueError):
+        return {topic: as_long(members(entry)["count"]) for topic, entry in table.items()}
+    except (KeyError, ValueError):
         raise ProtocolError(f"unreadable timer counts of {broker.address}") from None
 
 

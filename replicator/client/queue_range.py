@@ -30,7 +30,7 @@ async def recent_range(broker: Endpoint, topic: str, queue_id: int, seconds: flo
     On 4.9 it may begin somewhat earlier (`offset_near`).
 
     Raises:
-        BrokerRefused, Unreachable, RequestTimeout: see there.
+        BrokerRefused, Unreachable, RequestTimeout, ProtocolError: see there.
     """
     end = await max_offset(broker, topic, queue_id)
     if end == 0:

@@ -48,7 +48,7 @@ async def send_batch(broker: Endpoint | Connection, fields: dict[str, str], body
 
     Raises:
         BrokerRefused: nothing was stored, as far as the broker says.
-        Unreachable, RequestTimeout: the outcome is unknown.
+        Unreachable, RequestTimeout, ProtocolError: the outcome is unknown.
     """
     return _stored(
         broker.address,

@@ -93,8 +93,10 @@ async def _read(broker: Endpoint, request: TableRequest, known: tuple[bytes, ...
         entries.update(members(page.get(request.table)))
         beside.update(members(page.get(request.beside) or {}))
         total = answer.number(request.total) if request.total in answer.fields else 0
-        if len(entries) >= total or len(entries) == before:
+        if len(entries) >= total:
             return Pages(entries, beside, page, tuple(raw))
+        if len(entries) == before:  # what is missing would be taken for deleted
+            raise ProtocolError(f"{broker.address} has {total:,} entries in its {request.table}, and gives no more")
 
 
 def _refuse_endless(broker: Endpoint, request: TableRequest, entries: int, size: int) -> None:

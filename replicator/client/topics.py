@@ -10,6 +10,7 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.tables import TableRequest, members, read_pages
 from replicator.errors import BrokerRefused, ProtocolError
 from replicator.protocol.codes import Request, Response
+from replicator.protocol.numbers import as_long
 
 __all__ = [
     "READABLE",
@@ -93,16 +94,16 @@ def _topic(name: str, config: object, *, static: bool = False) -> TopicConfig:
     try:
         return TopicConfig(
             name=name,
-            read_queues=int(values["readQueueNums"]),
-            write_queues=int(values["writeQueueNums"]),
-            perm=int(values["perm"]),
+            read_queues=as_long(values["readQueueNums"]),
+            write_queues=as_long(values["writeQueueNums"]),
+            perm=as_long(values["perm"]),
             filter_type=str(values.get("topicFilterType") or "SINGLE_TAG"),
-            sys_flag=int(values.get("topicSysFlag") or 0),
+            sys_flag=as_long(values.get("topicSysFlag") or 0),
             order=bool(values.get("order")),
             attributes=dict(values.get("attributes") or {}),
             static=static,
         )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ProtocolError(f"topic {name!r} has an unreadable configuration ({error!r})") from None
 
 

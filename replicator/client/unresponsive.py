@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from replicator.errors import ClientError, RequestTimeout, Unreachable
+from replicator.errors import ClientError, ReplicatorError, RequestTimeout, Unreachable
 
 __all__ = ["NotAskedAgain", "UnresponsiveBrokers"]
 
@@ -50,10 +50,12 @@ class UnresponsiveBrokers:
         if broker in self._why:
             raise NotAskedAgain(broker, self._why[broker])
         try:
-            return await question()
+            found = await question()
         except (Unreachable, RequestTimeout) as error:
             self._why[broker] = str(error)
             raise
-        finally:
-            if broker not in self._why:
-                self._answered.add(broker)
+        except ReplicatorError:  # an answer, too
+            self._answered.add(broker)
+            raise
+        self._answered.add(broker)
+        return found

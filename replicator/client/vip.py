@@ -21,8 +21,15 @@ __all__ = ["VipChannel", "vip_address"]
 
 
 def vip_address(address: str) -> str:
-    """The VIP address of the broker that listens at `address`."""
-    host, port = split_address(address)
+    """The VIP address of the broker that listens at `address`.
+
+    Raises:
+        Unreachable: it is no address: brokers may give their name servers anything, as an empty `brokerIP1`.
+    """
+    try:
+        host, port = split_address(address)
+    except ValueError as error:
+        raise Unreachable(address, str(error)) from None
     return f"[{host}]:{port - 2}" if ":" in host else f"{host}:{port - 2}"
 
 
@@ -108,8 +115,13 @@ class VipChannel(Endpoint):
             await super().connection()  # after its backoff
             self._fallen_back = False
 
-    async def close(self) -> None:
+    def abandon(self) -> None:
         if self._trial is not None:
             self._trial.cancel()
-            await asyncio.wait([self._trial])
+        super().abandon()
+
+    async def close(self) -> None:
+        trial = self._trial
         await super().close()
+        if trial is not None:
+            await asyncio.wait([trial])

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from replicator.errors import ProtocolError
+from replicator.protocol.numbers import as_long
 
 __all__ = ["MAX_FRAME", "ONE_WAY", "RESPONSE", "Frame", "FrameDecoder", "encode_answer", "encode_request"]
 
@@ -77,13 +78,14 @@ class Frame(NamedTuple):
         """The extension field `name` as an integer.
 
         Raises:
-            ProtocolError: the field is missing or not a number.
+            ProtocolError: the field is missing, or not a number of 64 bits.
         """
         value = self.fields.get(name)
         try:
-            return int(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            raise ProtocolError(f"answer with code {self.code}: field {name} is {value!r}, not a number") from None
+            return as_long(value)
+        except ValueError:
+            shown = f"{value!r:.40}"
+            raise ProtocolError(f"answer with code {self.code}: field {name} is {shown}, not a number") from None
 
 
 def encode_request(

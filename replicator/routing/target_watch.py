@@ -18,7 +18,7 @@ from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
-from replicator.errors import ClientError, ReplicatorError, RequestTimeout
+from replicator.errors import ClientError, ProtocolError, ReplicatorError, RequestTimeout
 from replicator.routing.state import QueueState
 
 __all__ = ["TargetWatch", "Watched"]
@@ -110,7 +110,7 @@ class TargetWatch:
                     writer.drop()
                 unanswered = True  # the others would wait as long, and brokers that answer with them
                 return
-            except ClientError as error:
+            except (ClientError, ProtocolError) as error:
                 queue.recheck(str(error))
                 return
             if end < acknowledged:

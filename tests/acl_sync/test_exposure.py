@@ -9,8 +9,11 @@ from typing import Final
 
 import pytest
 
-from acl_sync.exposure import exposed
-from acl_sync.model import Account
+from acl_sync.exposure import exposed, shows_secrets
+from acl_sync.model import Account, AclState, Dialect
+from acl_sync.options import AclOptions
+from acl_sync.ownership import Ownership
+from acl_sync.plan import make_plan
 from replicator.client.brokers import read_settings
 from replicator.client.cluster import Cluster as Client
 from replicator.client.endpoint import Endpoint
@@ -25,7 +28,14 @@ from tests.support.worker import until
 
 pytestmark = pytest.mark.side_by_side("guarded")
 
-GUARDED = "configBlackList;brokerConfigPath;authenticationEnabled;authorizationEnabled;authenticationWhitelist"
+#: All but one of the settings that decide what is checked, as a broker.conf has them.
+GUARDED = (
+    "configBlackList;brokerConfigPath;authenticationEnabled;authenticationMetadataProvider;authenticationProvider;"
+    "authenticationStrategy;authenticationWhitelist;authorizationEnabled;authorizationMetadataProvider;"
+    "authorizationProvider;authorizationStrategy;initAuthenticationUser;innerClientAuthenticationCredentials;"
+    "migrateAuthFromV1Enabled"
+)
+LAST = "authorizationWhitelist"
 GROUP = json.dumps({"groupName": "made-by-nobody", "consumeEnable": True, "retryQueueNums": 1}).encode()
 TOPIC = {
     "topic": "made-by-nobody",
@@ -97,7 +107,7 @@ async def test_what_an_account_without_rights_may_change(clusters: ClusterPool, 
 async def test_the_plan_names_what_a_target_lets_everybody_change(clusters: ClusterPool) -> None:
     """Until its configuration forbids it: then nobody can, and the plan says no more."""
     guarded = ClusterSpec(
-        name="west", version="5.5.0", acl="2.0", properties={"configBlackList": f"{GUARDED};authorizationWhitelist"}
+        name="west", version="5.5.0", acl="2.0", properties={"configBlackList": f"{GUARDED};{LAST}"}
     )
     who = account("nobody-at-all", secret="without-rights")
     switched_off: tuple[int, dict[str, str], bytes] = (
@@ -108,7 +118,7 @@ async def test_the_plan_names_what_a_target_lets_everybody_change(clusters: Clus
     source = await clusters.get(OLD)
     async with clusters.fresh(NEW) as open_one, between(source, open_one) as scene:
         (note,) = await warnings(scene)
-        assert "add authenticationEnabled;authenticationWhitelist;authorizationEnabled;author" in note
+        assert f"add {';'.join(sorted(exposed({})))} to" in note
         async with nobody(scene.target, who) as endpoint:
             assert await lets(endpoint, *switched_off)
             assert (await read_settings(endpoint))["authorizationEnabled"] == "false"
@@ -117,9 +127,31 @@ async def test_the_plan_names_what_a_target_lets_everybody_change(clusters: Clus
         async with nobody(scene.target, who) as endpoint:
             assert not await lets(endpoint, *switched_off)
             assert (await read_settings(endpoint))["authorizationEnabled"] == "true"
+            # What no list forbids (docs/ACL.md): a value with a line break is a line of the file at the next start.
+            code, fields, body = switched_off
+            assert await lets(endpoint, code, fields, b"regionId=DefaultRegion\\n" + body)
+            [broker] = closed.brokers
+            assert "\nauthorizationEnabled=false\n" in (broker.home / "conf" / "broker.conf").read_text()
 
 
 def test_what_a_configuration_leaves_open() -> None:
     assert exposed({"configBlackList": GUARDED}) == {"authorizationWhitelist"}
-    assert exposed({}) == exposed({"configBlackList": "brokerConfigPath"})
-    assert len(exposed({})) == 4
+    assert exposed({}) == exposed({"configBlackList": "brokerConfigPath"}) == {*GUARDED.split(";")[2:], LAST}
+    assert not exposed({"configBlackList": f"{GUARDED};{LAST}"})
+
+
+def test_a_broker_takes_the_spaces_of_its_list_for_part_of_the_names() -> None:
+    """`configBlackList.split(";")`: what is not called exactly so is not forbidden."""
+    assert exposed({"configBlackList": f"{GUARDED}; {LAST}"}) == {LAST}
+
+
+@pytest.mark.parametrize("name", ["initAuthenticationUser", "innerClientAuthenticationCredentials"])
+def test_a_configuration_that_has_the_secret_of_a_super_user(name: str) -> None:
+    """Request 26 shows it to every account."""
+    assert shows_secrets({name: '{"username":"root","password":"secret"}', "brokerName": "a"}) == {name}
+    assert not shows_secrets({name: " ", "brokerName": "a"})
+    state = AclState(dialect=Dialect.ACL2, shown=frozenset({name}))
+    made = make_plan(AclState(dialect=Dialect.ACL2), {"t-a": state}, Ownership(), AclOptions())
+    [note] = made.notes
+    assert str(note).startswith("t-a: any account, whatever its rights, can read the secret of a Super user")
+    assert name in str(note)

@@ -201,6 +201,17 @@ def test_admins_need_an_opt_in() -> None:
         assert plan(holding(want), target, owned, admins=True).blocked == ()
 
 
+def test_an_admin_that_becomes_none_is_one_all_the_same() -> None:
+    """1.0 binds an admin by the perms that it has; 2.0 has no such Super user."""
+    boss = account("account-1", topic("a", PUB), admin=True)
+    source = holding(boss, dialect=Dialect.ACL1)
+    [blocked] = plan(source, holding()).actions
+    assert blocked.blocked == "it is an admin account: set acl.admins"
+    [made] = plan(source, holding(), admins=True).pending
+    assert made.after is not None
+    assert not made.after.admin
+
+
 def test_what_is_gone_from_both_sides_is_not_ours_any_more() -> None:
     """Whoever makes it again makes it theirs."""
     owned, store = (
@@ -281,6 +292,15 @@ def test_white_lists_that_no_request_can_write() -> None:
     both = holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.1", "192.168.0.{1,2}"}))
     assert plan(source, both).actions == ()
     assert plan(holding(dialect=Dialect.ACL1), there).actions == ()
+
+
+def test_a_white_list_of_several_files_is_left_alone() -> None:
+    """What is read of them together would be written to one of them, and stay there for good."""
+    source = holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.1"}))
+    target = holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.9"}), several_files=True)
+    (blocked,) = plan(source, target).actions
+    assert (blocked.changes, "several files" in blocked.blocked) == (("+ 10.0.0.1",), True)
+    assert plan(holding(dialect=Dialect.ACL1, white=frozenset({"10.0.0.9"})), target).actions == ()
 
 
 def test_white_addresses_wait_for_all_brokers() -> None:

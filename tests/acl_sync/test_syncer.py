@@ -11,7 +11,8 @@ from acl_sync import syncer as under_test
 from acl_sync.model import Account, AclState, Dialect
 from acl_sync.plan import Verb
 from replicator.client.cluster import Broker, Cluster, Topology
-from replicator.errors import BrokerRefused, RequestTimeout, StartupError, Unreachable
+from replicator.errors import BrokerRefused, ReplicatorError, RequestTimeout, StartupError, Unreachable
+from replicator.protocol.codes import Request
 from tests.support.accounts import account
 
 States = dict[str, AclState | Exception]
@@ -133,18 +134,52 @@ async def test_nothing_is_gone_with_a_broker() -> None:
     assert len((await syncer(Side({"s-a": holding()}), target, owned, deletes=True).plan()).pending) == 1
 
 
-@pytest.mark.parametrize("error", [RequestTimeout("t-a:1", 3001, 10), BrokerRefused("t-a:1", 3001, 16, "existed")])
-async def test_a_lost_answer(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    """Leaves the account ours: it may be there."""
+#: What brokers say to who makes an account that is there, and what is said where no answer comes.
+THERE = BrokerRefused("t-a:1", Request.AUTH_CREATE_USER, 16, "The user is existed")
+LOST = RequestTimeout("t-a:1", Request.AUTH_CREATE_USER, 10)
+OURS = {"t-a": {"accounts": {"account-1": "created"}, "white": []}}
+
+
+async def tried(monkeypatch: pytest.MonkeyPatch, one: AclSyncer, *errors: ReplicatorError) -> dict[str, Any]:
+    """What is ours after as many plans, of which each writes one account in vain."""
+    left = iter(errors)
 
     async def write(*_: Any, **__: Any) -> None:
-        raise error
+        raise next(left)
 
     monkeypatch.setattr(broker_acl, "write_account", write)
+    for error in errors:
+        made = await one.plan()
+        one.claim(made)
+        [applied] = await one.apply(made)
+        assert applied.error == str(error)
+    return one.owned
+
+
+async def test_a_lost_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves the account ours: it may be there, and is, where the next attempt is refused for that."""
     one = syncer(Side({"s-a": holding(account())}), Side({"t-a": holding()}))
-    [applied] = await one.apply(await one.plan())
-    assert applied.error == str(error)
-    assert one.owned == {"t-a": {"accounts": {"account-1": "created"}, "white": []}}
+    assert await tried(monkeypatch, one, LOST) == OURS
+    assert await tried(monkeypatch, one, THERE) == OURS
+    earlier = syncer(Side({"s-a": holding(account())}), Side({"t-a": holding()}), OURS)
+    assert await tried(monkeypatch, earlier, THERE) == OURS
+
+
+async def test_an_account_that_somebody_else_makes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not ours: it stays as it is without acl.adopt, and is not deleted later."""
+    target = Side({"t-a": holding()})
+    one = syncer(Side({"s-a": holding(account())}), target, deletes=True)
+    assert (await tried(monkeypatch, one, THERE))["t-a"]["accounts"] == {}
+    target.states["t-a"] = holding(account(secret="theirs"))
+    [blocked] = (await one.plan()).actions
+    assert "acl.adopt" in blocked.blocked
+
+
+async def test_rights_that_are_refused_leave_the_account_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was made before its rights were written."""
+    refused = BrokerRefused("t-a:1", Request.AUTH_CREATE_ACL, 16, "no resource")
+    one = syncer(Side({"s-a": holding(account())}), Side({"t-a": holding()}))
+    assert await tried(monkeypatch, one, refused) == OURS
 
 
 async def test_what_is_claimed_is_ours_before_it_is_made() -> None:
@@ -201,3 +236,20 @@ async def test_what_is_gone_is_looked_for_twice(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(broker_acl, "read", read)
     made = await syncer(source, target, owned, deletes=True).plan()
     assert [(action.verb, action.account) for action in made.pending] == [(Verb.DELETE, "account-2")]
+
+
+@pytest.mark.parametrize("verb", [Verb.CREATE, Verb.FORGET])
+async def test_what_a_broker_of_1_0_lacks_is_looked_for_twice(monkeypatch: pytest.MonkeyPatch, verb: Verb) -> None:
+    """4.9 empties its file before it writes it: what is there would be written over, or forgotten as ours."""
+    monkeypatch.setattr(under_test, "_AGAIN", 0.0)
+    source = plain(account()) if verb is Verb.CREATE else plain()
+    one = syncer(Side({"s-a": source}), Side({"t-a": plain()}), None if verb is Verb.CREATE else OURS)
+    monkeypatch.setattr(acl1, "version", _version)
+    assert [action.verb for action in (await one.plan()).actions] == [verb]
+    looks = iter([plain(), plain(account(secret="another"))])
+
+    async def read(endpoint: Any, _speech: broker_acl.BrokerAcl) -> Any:
+        return next(looks) if endpoint.address == "t-a:1" else endpoint.state
+
+    monkeypatch.setattr(broker_acl, "read", read)
+    assert not (await one.plan()).pending

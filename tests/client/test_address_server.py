@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
 
+from replicator.client import address_server as under_test
 from replicator.client import nameservers as module
 from replicator.client.address_server import AddressServer
 from replicator.client.nameservers import NameServers
@@ -43,6 +45,30 @@ async def test_it_is_away_or_refuses() -> None:
     away = AddressServer(f"http://127.0.0.1:{unused_port()}/rocketmq/nsaddr", Security())
     with pytest.raises(Unreachable, match=r"the address server does not answer .*refused"):
         await away.read()
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: "], ids=["body", "head"])
+async def test_one_that_answers_bit_by_bit(monkeypatch: pytest.MonkeyPatch, head: bytes) -> None:
+    """Its time is that of the whole answer; then nobody listens to it any more."""
+    monkeypatch.setattr(under_test, "_TIMEOUT", 0.3)
+    hung_up = asyncio.Event()
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"1")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        hung_up.set()
+
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/rocketmq/nsaddr"
+    async with server, asyncio.timeout(5):
+        with pytest.raises(Unreachable, match=r"does not answer \(not whole within 0.3 s\)"):
+            await AddressServer(url, Security()).read()
+        await hung_up.wait()
 
 
 async def test_https_is_checked_with_the_clusters_ca(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -171,7 +173,9 @@ async def test_a_name_server_that_does_not_know_the_cluster_yet_is_no_answer() -
 
 
 UNWELL = pytest.mark.parametrize(
-    ("code", "body"), [(1, b""), (2, b""), (0, b"[]"), (0, b"<html>")], ids=["error", "busy", "no list", "no JSON"]
+    ("code", "body"),
+    [(1, b""), (2, b""), (16, b""), (3, b""), (0, b"[]"), (0, b"<html>")],
+    ids=["error", "busy", "refusal", "no name server", "no list", "no JSON"],
 )
 
 
@@ -201,7 +205,77 @@ async def test_when_no_name_server_is_well_the_error_names_each(code: int, body:
             await cluster.refresh()
         assert all(address in caught.value.message for address in cluster.addresses)
         assert caught.value.hint
-        assert code == 0 or f"({code}): full" in caught.value.message
+        assert code in (0, 3) or re.search(rf"\({code}\)[:,] full", caught.value.message)
+        await cluster.close()
+
+
+async def test_a_broker_among_name_servers_that_are_not_well_is_told() -> None:
+    """That is the mistake in the settings; whether the others become well is not known."""
+    async with (
+        Peer(lambda session, request: session.answer(request, 2)) as busy,
+        Peer(lambda session, request: session.answer(request, 3)) as broker,
+    ):
+        cluster = Cluster([busy.address, broker.address])
+        with pytest.raises(StartupError, match=r"SYSTEM_BUSY.*is a broker, not a name server") as caught:
+            await cluster.refresh()
+        assert "9876" in caught.value.hint
+        await cluster.close()
+
+
+async def test_more_brokers_than_a_cluster_can_have_are_not_believed() -> None:
+    """All that were ever named count: whoever answers in a name server's place may name others each time."""
+    first, second = ({f"{name}-{i}": {0: "h:10911"} for i in range(2500)} for name in ("a", "b"))
+    tables = [info(east=first), info(east=second), info(east=first)]
+    async with Peer(lambda session, request: session.answer(request, body=tables.pop(0))) as peer:
+        cluster = Cluster([peer.address])
+        await cluster.refresh()
+        with pytest.raises(StartupError, match="5,000 brokers"):
+            await cluster.refresh()
+        await cluster.refresh()
+        await cluster.close()
+
+
+async def test_an_older_answer_changes_nothing() -> None:
+    """Of two looks at the same time, the one that was asked first is answered last."""
+    held: list[tuple[Session, Frame]] = []
+
+    def answer(session: Session, request: Frame) -> None:
+        held.append((session, request))
+        if len(held) == 2:
+            for (at, each), port in zip(reversed(held), (2, 1), strict=True):
+                at.answer(each, body=info(east={"east-a": {0: f"h:{port}0911"}}))
+
+    async with Peer(answer) as peer:
+        cluster = Cluster([peer.address])
+        old, new = await asyncio.gather(cluster.refresh(), cluster.refresh())
+        assert (old.brokers["east-a"].master, new.brokers["east-a"].master) == ("h:10911", "h:20911")
+        assert cluster.brokers()["east-a"].master == "h:20911"
+        await cluster.close()
+
+
+async def test_what_is_forgotten_leaves_no_connection() -> None:
+    """Nor an attempt at one."""
+
+    def answer(session: Session, request: Frame) -> None:
+        if request.code == Request.GET_BROKER_CLUSTER_INFO:
+            session.answer(request, body=info(east={"a": {0: peer.address}}))
+        elif request.code == Request.GET_BROKER_CONFIG:
+            session.answer(request, body=b"brokerName=a\nbrokerClusterName=east\n")
+
+    async with Peer(answer) as peer:
+        cluster = Cluster([peer.address])
+        await cluster.refresh()
+        endpoint, writer = cluster.master("a"), cluster.writer("a")
+        connection = await endpoint.connection()
+        attempt = asyncio.create_task(writer.connection())
+        await asyncio.sleep(0)
+        cluster.forget("a")
+        await asyncio.gather(attempt, return_exceptions=True)
+        assert connection.closed
+        assert writer._attempt is None
+        await cluster.refresh()
+        assert cluster.master("a") is not endpoint
+        assert cluster.writer("a") is not writer
         await cluster.close()
 
 
@@ -255,6 +329,20 @@ async def test_brokers_that_vanish_are_remembered() -> None:
             with pytest.raises(Unreachable, match="nowhere"):
                 ask("nowhere")
         assert cluster.brokers()["east-b"] == Broker("east-b", {0: "h:10931"})
+        await cluster.close()
+
+
+async def test_a_broker_without_a_usable_address_is_out_of_reach() -> None:
+    """That one alone, and for each thing that it is asked."""
+    table = info(east={"east-a": {0: "h:10911"}, "east-b": {0: ":10911"}})
+    async with Peer(lambda session, request: session.answer(request, body=table)) as peer:
+        cluster = Cluster([peer.address])
+        await cluster.refresh()
+        assert cluster.writer("east-a").address == "h:10909"
+        with pytest.raises(Unreachable, match="is not host:port"):
+            cluster.writer("east-b")
+        with pytest.raises(Unreachable, match="is not host:port"):
+            await cluster.master("east-b").connection()
         await cluster.close()
 
 

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from structlog.testing import capture_logs
 
 from replicator.client import connection as module
 from replicator.client.connection import Answer, Connection
 from replicator.client.security import Credentials
-from replicator.errors import RequestTimeout, Unreachable
+from replicator.errors import ClientError, RequestTimeout, Unreachable
 from replicator.protocol.frame import Frame
 from replicator.protocol.signing import sign
 from tests.client.peer import Peer, Session, connected, deafen, frame, silent
@@ -61,19 +62,43 @@ async def test_what_answers_lead_to_goes_out_in_one_write(monkeypatch: pytest.Mo
         def ask_on(_: Answer) -> None:
             connection.request(2, {}, lambda _: None, timeout=10)
 
-        def break_off(_: Answer) -> None:
-            raise RuntimeError
+        def break_off(answer: Answer) -> None:
+            if isinstance(answer, Frame):
+                raise RuntimeError
 
         for on_answer in (ask_on, ask_on, ask_on, ask_on, break_off):
             connection.request(1, {}, on_answer, timeout=10)
         assert written == [1] * 5
         receive(connection, b"".join(frame(0, opaque, flag=1) for opaque in (1, 2, 3)))
         assert written[5:] == [3]
-        with pytest.raises(RuntimeError):
-            receive(connection, frame(0, 4, flag=1) + frame(0, 5, flag=1))
+        receive(connection, frame(0, 4, flag=1) + frame(0, 5, flag=1))
         assert written[6:] == [1]
         connection.request(2, {}, ask_on, timeout=10)
         assert written[7:] == [1]
+
+
+async def test_who_fails_on_an_answer_is_told_that_nothing_comes() -> None:
+    """Once: what waits behind it must end. Nobody else notices, and nobody is told of an error twice."""
+    told: list[Answer] = []
+
+    def fail(answer: Answer) -> None:
+        told.append(answer)
+        raise RuntimeError
+
+    async with Peer(lambda s, request: s.answer(request) if request.code < 3 else None) as peer:
+        async with connected(peer) as connection:
+            with capture_logs() as logs:
+                connection.request(1, {}, fail, timeout=10)
+                assert (await connection.invoke(2, {}, timeout=10)).code == 0
+                assert [type(answer) for answer in told] == [Frame, ClientError]
+                others = [start(connection, code, timeout=0.1) for code in (3, 4)]
+                connection.request(5, {}, fail, timeout=0.1)
+                others += [start(connection, code, timeout=0.1) for code in (6, 7)]
+                await outcomes(*others)
+                assert [type(answer) for answer in told[2:]] == [RequestTimeout]
+        connection.request(8, {}, fail, timeout=10)
+        await until(lambda: len(told) == 4)
+    assert [each["log_level"] for each in logs].count("error") == 3
 
 
 async def test_a_request_carries_its_fields_and_body() -> None:
@@ -159,6 +184,17 @@ async def test_a_peers_requests_are_refused_and_its_news_ignored() -> None:
         await until(lambda: len(peer.sessions[0].answers) == 2)
         assert [(answer.code, answer.opaque) for answer in peer.sessions[0].answers] == [(3, 78), (3, 79)]
         assert (await connection.invoke(1, {}, timeout=10)).code == 0
+
+
+async def test_a_peers_requests_pile_up_no_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks without end, and reads nothing."""
+    async with Peer(silent) as peer, connected(peer) as connection:
+        written: list[int] = []
+        monkeypatch.setattr(connection._transport, "writelines", lambda pieces: written.append(len(pieces)))
+        for pause in (connection.pause_writing, connection.resume_writing):
+            pause()
+            receive(connection, frame(39, 78) * 3)
+        assert written == [3]
 
 
 async def test_an_answer_to_no_request_is_ignored() -> None:

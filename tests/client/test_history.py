@@ -14,12 +14,14 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.history import HistoryConnection
 from replicator.client.line_window import LineWindow
 from replicator.client.pull import pull_fields, read
-from replicator.errors import Unreachable
+from replicator.errors import ClientError, Unreachable
 from replicator.protocol.frame import Frame
 from tests.support.stored import stored
 
 EACH = 4
 WHOLE = list(range(40))
+#: More offsets than memory has room for.
+FAR = 10**18
 
 
 class Broker:
@@ -91,6 +93,7 @@ async def test_the_slave_is_asked_once_the_master_wants_it() -> None:
         Frame(2, 1, 1, "busy", {}, b""),
         Frame(0, 1, 1, "", {}, b"odd"),
         Frame(21, 1, 1, "", {"nextBeginOffset": "50", "minOffset": "50", "maxOffset": "10"}, b""),
+        Frame(0, 1, 1, "", {"nextBeginOffset": str(FAR), "minOffset": "0", "maxOffset": str(FAR)}, stored(12)),
     ],
 )
 async def test_a_slave_that_stops_serving(answer: Answer | None) -> None:
@@ -133,6 +136,27 @@ async def test_a_hole_in_what_the_slave_has(monkeypatch: pytest.MonkeyPatch) -> 
     await _read(master, slave)
     assert master.asked == [0, 8]
     assert slave.asked[-1] == len(WHOLE) - EACH
+
+
+async def test_who_fails_on_what_the_slave_gave_is_not_given_it_again() -> None:
+    """By the master: who has read it in part would read it twice. It is told that it failed, as by a connection."""
+    master, slave = Broker(suggests="1"), Broker()
+    pulls = HistoryConnection(cast("Connection", master), cast("Endpoint", slave))
+    coming = asyncio.get_running_loop().create_future()
+    pulls.request(11, pull_fields("T", 0, 0), coming.set_result, timeout=1.0)
+    await coming
+    await asyncio.sleep(0.01)
+
+    def request(code: int, fields: Mapping[str, str], on_answer: OnAnswer, *, timeout: float) -> None:
+        for answer in (slave._pulled(fields), ClientError(f"request {code} failed within {timeout:g} s")):
+            on_answer(answer)
+
+    slave.request = request  # type: ignore[method-assign]
+    told: list[Answer] = []
+    pulls.request(11, pull_fields("T", 0, 4), told.append, timeout=1.0)
+    await asyncio.sleep(0.01)
+    assert [type(answer) for answer in told] == [Frame, ClientError]
+    assert master.asked == [0]
 
 
 async def test_what_is_waited_for_is_the_masters() -> None:

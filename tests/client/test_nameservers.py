@@ -12,6 +12,7 @@ from replicator.client.nameservers import NameServers
 from replicator.client.security import Security
 from replicator.errors import BrokerRefused, Unreachable
 from tests.client.peer import Peer, silent, unused_port
+from tests.support.worker import until
 
 
 def dead() -> str:
@@ -90,6 +91,18 @@ async def test_each_is_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             assert "refused GET_KVLIST_BY_NAMESPACE (219) with SYSTEM_BUSY (2): busy" in failures[busy.address]
             assert servers._endpoints[2]._backoff.attempts == 1
             servers._endpoints[2]._not_before = math.inf
+        await servers.close()
+
+
+async def test_one_that_leaves_the_list_meanwhile_is_not_asked() -> None:
+    """It was closed; what the address server names now is asked instead."""
+    async with Peer(silent) as first, Peer() as second, Peer() as third:
+        servers = NameServers([first.address, second.address], Security())
+        reading = asyncio.create_task(servers.invoke(106, {}))
+        await until(lambda: first.requests)
+        await servers._use([third.address])
+        assert (await reading)[0] == third.address
+        assert second.sessions == []
         await servers.close()
 
 

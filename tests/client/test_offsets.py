@@ -44,7 +44,16 @@ async def test_those_of_consumers_in_broadcasting_mode_are_no_groups() -> None:
     assert (await read(b'{"offsetTable":{"T@G@broadcast":{0:5},"T@G":{0:6}}}')).offsets == {("G", "T"): {0: 6}}
 
 
-@pytest.mark.parametrize("body", [b"[]", b'{"offsetTable":{"T":{0:5}}}', b'{"offsetTable":{"T@G":{0:"x"}}}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]",
+        b'{"offsetTable":{"T":{0:5}}}',
+        b'{"offsetTable":{"T@G":{0:"x"}}}',
+        b'{"offsetTable":{"T@G":{0:1e300}}}',
+        b'{"offsetTable":{"T@G":{0:9223372036854775808}}}',
+    ],
+)
 async def test_what_is_no_table_is_refused(body: bytes) -> None:
     with pytest.raises(ProtocolError):
         await read(body)

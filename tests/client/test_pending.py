@@ -56,6 +56,8 @@ async def test_what_may_not_be_asked_is_not_none() -> None:
         (delivered_levels, b'{"offsetTable":{"one":1}}'),
         (timer_counts, b'{"timingCount":{"a":{}}}'),
         (timer_counts, b'{"timingCount":{"a":7}}'),
+        (delivered_levels, b'{"offsetTable":{"1":1e300}}'),
+        (timer_counts, b'{"timingCount":{"a":{"count":1e308}}}'),
     ],
 )
 async def test_other_answers_are_refused(question: Any, body: bytes) -> None:

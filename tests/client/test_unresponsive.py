@@ -25,6 +25,25 @@ async def test_a_broker_that_is_away_is_asked_once_by_many_at_the_same_time() ->
     assert asked == ["b"]
 
 
+async def test_one_that_was_not_listened_to_has_not_answered() -> None:
+    """Who asked was cancelled: others wait for the next one's answer."""
+    brokers, asked = UnresponsiveBrokers({}), []
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    async def question() -> None:
+        asked.append("b")
+        await asyncio.sleep(0)
+        raise Unreachable("b", "away")
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await brokers.ask("b", hang)
+    await asyncio.gather(*(brokers.ask("b", question) for _ in range(5)), return_exceptions=True)
+    assert asked == ["b"]
+
+
 async def test_one_that_has_answered_is_asked_by_many_at_once() -> None:
     """Also one that has refused what it was asked first."""
     brokers, waiting, most = UnresponsiveBrokers({}), 0, 0

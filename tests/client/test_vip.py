@@ -89,6 +89,13 @@ def test_its_port_is_two_below(address: str, vip: str) -> None:
     assert vip_address(address) == vip
 
 
+@pytest.mark.parametrize("address", [":10911", "h:0", "h:99999", "h", "", ":1", "None"])
+def test_an_address_that_is_none(address: str) -> None:
+    """Brokers may give their name servers anything, as an empty `brokerIP1`: that broker cannot be reached."""
+    with pytest.raises(Unreachable, match="is not host:port"):
+        vip_address(address)
+
+
 async def test_it_serves_while_it_can_be_reached() -> None:
     """The listen port sees nothing, and nothing is said."""
     async with broker() as each:

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from replicator.client.cluster import Cluster as Client
 from replicator.client.topics import READABLE, TopicConfig
+from replicator.client.vip import vip_address
 from replicator.errors import Unreachable
 from replicator.group import control_log
 from replicator.group.control_log import ControlLog, LogMessage
@@ -200,6 +201,28 @@ async def test_what_nobody_waits_for_is_not_news(monkeypatch: pytest.MonkeyPatch
     async with Rounds(a=broker, b=LogBroker(b"y")) as here:
         await until(lambda: len(here.said) == 2)
         assert here.told == [(1, True)]
+
+
+async def test_a_broker_whose_address_is_none_keeps_nothing_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name server says that it listens nowhere, as with an empty `brokerIP1`."""
+    sent: list[tuple[str, bytes]] = []
+
+    class Named(LogCluster):
+        """A client that finds out where the brokers' VIP ports are."""
+
+        def writer(self, broker: str) -> LogBroker:
+            vip_address(self.brokers()[broker].address)
+            return super().reader(broker)
+
+    async def send_single(broker: LogBroker, _fields: object, body: bytes) -> None:
+        sent.append((broker.address, body))
+
+    monkeypatch.setattr(control_log, "send_single", send_single)
+    here = Rounds(a=LogBroker(), b=LogBroker())
+    here.brokers["a"].address = ":10911"
+    monkeypatch.setattr(here.log, "_cluster", Named(**here.brokers))
+    await here.log.write("log", b"beat", copies=2)
+    assert sent == [("127.0.0.1:10911", b"beat")]
 
 
 async def test_who_hears_that_all_was_read_ends_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:

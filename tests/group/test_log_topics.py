@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from replicator.client.topics import READABLE, TopicConfig, TopicTable
+from replicator.client.vip import vip_address
 from replicator.errors import BrokerRefused, Unreachable
 from replicator.group import log_topics
 from replicator.group.log_topics import LogTopics
@@ -81,3 +82,9 @@ async def test_a_broker_without_a_master_has_no_log(scene: Scene, monkeypatch: p
     monkeypatch.setattr(scene.cluster, "writer", writer)
     assert isinstance(await scene.topics.provide("a", KNOWN), Unreachable)
     assert scene.created == []
+
+
+async def test_a_broker_whose_address_is_none_has_no_log(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with an empty `brokerIP1`; a start goes on with the others."""
+    monkeypatch.setattr(scene.cluster, "writer", lambda _: vip_address(":10911"))
+    assert isinstance(await scene.topics.provide("a", KNOWN), Unreachable)

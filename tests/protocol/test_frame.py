@@ -255,12 +255,13 @@ def test_two_frames_cut_anywhere_are_the_same_two() -> None:
         assert decode([stream[:at], stream[at:]]) == expected
 
 
-@pytest.mark.parametrize("value", [None, "", "x", "1.5"])
+@pytest.mark.parametrize("value", [None, "", "x", "1.5", str(2**63), pytest.param("9" * 4000, id="long")])
 def test_a_field_that_is_no_number_is_a_protocol_error(value: str | None) -> None:
     """The error names the field and what stands there."""
     read = Frame(0, 1, 1, "", {"offset": value}, b"")
-    with pytest.raises(ProtocolError, match="offset is"):
+    with pytest.raises(ProtocolError, match="offset is") as caught:
         read.number("offset")
+    assert len(str(caught.value)) < 200
     with pytest.raises(ProtocolError, match="other is None"):
         read.number("other")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from replicator.errors import RequestTimeout
+from replicator.client.vip import vip_address
+from replicator.errors import ProtocolError, RequestTimeout
 from replicator.routing import target_watch as module
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
@@ -89,3 +90,29 @@ async def test_an_end_that_is_not_told_in_time(monkeypatch: pytest.MonkeyPatch, 
     await watch.check(target, "b")
     assert dropped == ([] if moving else [True])
     assert queue.told == []
+
+
+async def test_a_broker_whose_address_is_none_ends_no_watch() -> None:
+    """Its name server says that it listens nowhere, as with an empty `brokerIP1`."""
+    watch, queue = TargetWatch(), Idle(None)
+    watch.add(queue)
+    await watch.check(cast("Any", SimpleNamespace(writer=lambda _: vip_address(":10911"))), "b")
+    assert queue.told == [":10911 cannot be reached (':10911' is not host:port)"]
+
+
+async def test_an_answer_that_is_none_ends_no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the end of a queue: its target is checked then."""
+    connection = SimpleNamespace(closed=False)
+
+    async def connected() -> object:
+        return connection
+
+    async def max_offset(*_: object) -> int:
+        raise ProtocolError("answer with code 0: field offset is None, not a number")
+
+    monkeypatch.setattr(module, "max_offset", max_offset)
+    writer = SimpleNamespace(connection=connected, address="b:10909")
+    watch, queue = TargetWatch(), Idle(connection)
+    watch.add(queue)
+    await watch.check(cast("Any", SimpleNamespace(writer=lambda _: writer)), "b")
+    assert queue.told == ["answer with code 0: field offset is None, not a number"]

@@ -184,8 +184,9 @@ class AclSync:
         for action in plan.pending:
             if not self._may_go_on():
                 break  # another worker does it by now
+            before = syncer.revision
             (applied,) = await syncer.apply(replace(plan, actions=(action,)))
             done.append(AclDone(AclStep(action), applied.error))
-            if syncer.owned != self._ledger.get(KIND):
+            if syncer.revision != before:
                 self._ledger.put(KIND, syncer.owned)
         return [AclStep(action) for action in plan.actions], done

@@ -39,7 +39,7 @@ async def test_an_export_names_its_brokers() -> None:
 async def test_a_backfill_names_its_brokers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """When it begins; a run that continues it has the same."""
 
-    class Survey:
+    class Preflight:
         context = SimpleNamespace(identity=Identity("s", "t"))
 
         @property
@@ -59,7 +59,7 @@ async def test_a_backfill_names_its_brokers(monkeypatch: pytest.MonkeyPatch, tmp
 
     @asynccontextmanager
     async def surveying(*_: object, **__: object) -> AsyncIterator[Survey]:
-        yield Survey()
+        yield Preflight()
 
     monkeypatch.setattr(backfill, "surveying", surveying)
     for expected in ([["a", "b"]], []):
