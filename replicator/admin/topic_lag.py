@@ -17,7 +17,7 @@ from replicator.client.pull import pull
 from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
-from replicator.errors import ClientError, Unreachable
+from replicator.errors import ClientError, ProtocolError, Unreachable
 from replicator.plugins.route_options import route_options
 from replicator.protocol.codes import Response
 from replicator.ranges.reader import RangeReader
@@ -114,7 +114,7 @@ class _Source:
                     " show all of them yet"
                 )
             return _Lag() if end == begin else await self._count(queue, begin, end)
-        except ClientError as error:
+        except (ClientError, ProtocolError) as error:
             return _unknown(str(error))
 
     def last_known(self, queue: MessageQueue) -> dict[str, Any]:

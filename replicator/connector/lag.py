@@ -9,7 +9,7 @@ from replicator.aio.bounded import bounded
 from replicator.client.brokers import max_offset
 from replicator.client.cluster import Cluster
 from replicator.client.unresponsive import UnresponsiveBrokers
-from replicator.errors import ClientError
+from replicator.errors import ClientError, ProtocolError
 from replicator.routing.state import Phase, QueueState
 
 __all__ = ["sample_lags"]
@@ -32,7 +32,7 @@ async def sample_lags(source: Cluster, states: Iterable[QueueState]) -> None:
 
         try:
             state.progress.max_offset = await silence.ask(state.source.broker, end)
-        except ClientError:
+        except (ClientError, ProtocolError):
             return  # the queue's own reason says it already
 
     await bounded(ask, [state for state in states if state.phase not in _ELSEWHERE], at_once=_AT_ONCE)

@@ -198,7 +198,7 @@ class Syncer:
             copied = copy.queue(topic, queue)
             try:
                 end = await self._unresponsive.ask(queue.broker, partial(self._end, topic, queue))
-            except ClientError as error:
+            except (ClientError, ProtocolError) as error:
                 self.failures[queue.broker] = str(error)
                 return None
             ends[queue] = end

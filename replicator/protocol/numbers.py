@@ -21,5 +21,5 @@ def as_long(value: object) -> int:
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not -_LIMIT <= value < _LIMIT:
-        raise ValueError(f"{value!r:.40} is no whole number of 64 bits")
+        raise ValueError(f"{value!r:.40} is not a whole number of 64 bits")
     return value

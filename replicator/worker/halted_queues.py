@@ -16,7 +16,7 @@ from replicator.client.pull import pull
 from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
-from replicator.errors import ClientError
+from replicator.errors import ClientError, ProtocolError
 from replicator.group.coordinator import Coordinator
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
@@ -118,7 +118,7 @@ class HaltedQueues:
         key, state = item
         try:
             await silence.ask(key[1].broker, partial(self._ask, state, found[key].route))
-        except ClientError as error:
+        except (ClientError, ProtocolError) as error:
             state.set_phase(state.phase, f"{state.reason}; its lag is that of before: {error}")
 
     async def _ask(self, state: QueueState, route: Route) -> None:

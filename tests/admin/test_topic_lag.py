@@ -12,6 +12,7 @@ import pytest
 from replicator.admin import topic_lag
 from replicator.admin.topic_lag import topic_lags
 from replicator.client.pull import Pulled
+from replicator.errors import ProtocolError
 from replicator.metadata.offsets import CopiedQueue
 from replicator.protocol.codes import Response
 from replicator.protocol.message import StoredMessage
@@ -40,11 +41,13 @@ class _Slow:
 
 
 async def _lag(
-    monkeypatch: pytest.MonkeyPatch, *, oldest: int | None, ends: int = END, master: bool = True
+    monkeypatch: pytest.MonkeyPatch, *, oldest: int | None, ends: int | None = END, master: bool = True
 ) -> dict[str, Any]:
     """Of the one topic, whose source has its messages from `oldest` on; None: it gives none."""
 
     async def end(*_: object) -> int:
+        if ends is None:
+            raise ProtocolError("answer with code 0: field offset is None, not a number")
         return ends
 
     async def pull(_reader: object, _topic: str, _queue: int, offset: int, **_: object) -> Pulled:
@@ -97,6 +100,13 @@ async def test_a_source_that_ends_before_what_was_copied(monkeypatch: pytest.Mon
     assert [each["position"] for each in found["unknown_queues"]] == [COPIED]
     found = await _lag(monkeypatch, oldest=0, ends=COPIED)
     assert (found["messages"], found["problem"]) == (0, "")
+
+
+async def test_a_source_whose_answer_makes_no_sense(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told of its queue; what else is asked for goes on."""
+    found = await _lag(monkeypatch, oldest=0, ends=None)
+    assert "field offset is None, not a number" in found["problem"]
+    assert len(found["unknown_queues"]) == 1
 
 
 async def test_a_slave_does_not_say_what_its_master_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from replicator.connector import lag
-from replicator.errors import Unreachable
+from replicator.errors import ProtocolError, Unreachable
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 
@@ -28,6 +28,8 @@ async def test_a_broker_that_does_not_answer_is_asked_once(monkeypatch: pytest.M
         asked.append((broker, queue))
         if broker == "silent":
             raise Unreachable(broker, "no answer")
+        if broker == "odd":
+            raise ProtocolError("answer with code 0: field offset is None, not a number")
         return 100 + queue
 
     def reader(broker: str) -> str:
@@ -37,9 +39,9 @@ async def test_a_broker_that_does_not_answer_is_asked_once(monkeypatch: pytest.M
 
     monkeypatch.setattr(lag, "max_offset", end)
     source: Any = SimpleNamespace(reader=reader)
-    states = [_state(broker, queue) for queue in range(50) for broker in ("silent", "forgotten", "well")]
+    states = [_state(broker, queue) for queue in range(50) for broker in ("silent", "forgotten", "odd", "well")]
     elsewhere = [_state("well", 90 + at, phase) for at, phase in enumerate((Phase.RUNNING, Phase.STOPPED))]
     await lag.sample_lags(source, [*states, *elsewhere])
     assert [each for each in asked if each[0] == "silent"] == [("silent", 0)]
-    assert [state.progress.max_offset for state in states[2::3]] == [100 + queue for queue in range(50)]
-    assert {state.progress.max_offset for state in (*states[0::3], *states[1::3], *elsewhere)} == {7}
+    assert [state.progress.max_offset for state in states[3::4]] == [100 + queue for queue in range(50)]
+    assert {state.progress.max_offset for state in (*states[0::4], *states[1::4], *states[2::4], *elsewhere)} == {7}
