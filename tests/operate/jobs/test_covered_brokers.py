@@ -58,7 +58,7 @@ async def test_a_backfill_names_its_brokers(monkeypatch: pytest.MonkeyPatch, tmp
             return [Range("T", Queue(broker, 0), "T", Queue("x", 0), 0, 9) for broker in ("b", "a", "b")]
 
     @asynccontextmanager
-    async def surveying(*_: object, **__: object) -> AsyncIterator[Survey]:
+    async def surveying(*_: object, **__: object) -> AsyncIterator[Preflight]:
         yield Preflight()
 
     monkeypatch.setattr(backfill, "surveying", surveying)
