@@ -121,7 +121,7 @@ class Connection(asyncio.BufferedProtocol):
             timeout: seconds until `RequestTimeout`.
         """
         if self.closed or self._queue is None:
-            self._loop.call_soon(self._tell, on_answer, Unreachable(self.address, self._why_closed))
+            self._loop.call_soon(self._deliver, on_answer, Unreachable(self.address, self._why_closed))
             return
         if (account := self._security.credentials) is not None:
             fields = sign(fields, body, access_key=account.access_key, secret_key=account.secret_key)
@@ -260,13 +260,13 @@ class Connection(asyncio.BufferedProtocol):
         if frame.flag & RESPONSE:
             entry = self._waiting.pop(frame.opaque, None)
             if entry is not None:
-                self._tell(entry.on_answer, frame)
+                self._deliver(entry.on_answer, frame)
         elif not frame.flag & ONE_WAY and self._queue is not None and self._writable.is_set():
             # 40, 39 and others: news for push consumers, which we are not. Who reads nothing is not answered.
             answer = encode_answer(Response.REQUEST_CODE_NOT_SUPPORTED, frame.opaque, "not a consumer")
             self._write([answer], self._queue)
 
-    def _tell(self, on_answer: OnAnswer, answer: Answer) -> None:
+    def _deliver(self, on_answer: OnAnswer, answer: Answer) -> None:
         """Gives `answer` to who has asked; an error there ends neither the connection nor what others wait for.
 
         Whatever waits for the answer ends, too: it is told that none comes.
@@ -276,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             log.error("what follows an answer failed", address=self.address, reason=repr(error), exc_info=error)
             if isinstance(answer, Frame):
-                self._tell(on_answer, ClientError(f"an answer of {self.address} could not be used ({error!r})"))
+                self._deliver(on_answer, ClientError(f"an answer of {self.address} could not be used ({error!r})"))
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -321,7 +321,7 @@ class Connection(asyncio.BufferedProtocol):
             self._sweeper = None
         waiting, self._waiting = self._waiting, {}
         for entry in waiting.values():
-            self._loop.call_soon(self._tell, entry.on_answer, kind(self.address, why))
+            self._loop.call_soon(self._deliver, entry.on_answer, kind(self.address, why))
 
     def _sweep(self) -> None:
         self._sweeper = None
@@ -351,7 +351,7 @@ class Connection(asyncio.BufferedProtocol):
             elif self._last_heard < entry.sent and (taken or not moving):
                 # Nothing at all came since: half open or hung. A new connection finds out which.
                 why = why or "it stopped responding"
-            self._tell(entry.on_answer, RequestTimeout(self.address, entry.code, entry.seconds))
+            self._deliver(entry.on_answer, RequestTimeout(self.address, entry.code, entry.seconds))
         if why and not self.closed:
             self._broken(why)
 
