@@ -56,7 +56,7 @@ async def snapshot(worker: Worker, loop_monitor: EventLoopMonitor) -> Snapshot:
     )
     queues: dict[str, list[Sample]] = {name: [] for name in (_COPIED, *_PER_QUEUE)}
     # Of one moment: what a queue has counted is in its state while it runs here, and in a tally once it has ended.
-    states, ended = worker.queues, {key: tally.counters for key, tally in worker.context.tallies.items()}
+    states, ended = worker.queues, dict(worker.context.tallies)
     for number, state in enumerate(states, 1):
         found.add(state, at)
         if worker.settings.metrics_per_queue:
@@ -65,12 +65,12 @@ async def snapshot(worker: Worker, loop_monitor: EventLoopMonitor) -> Snapshot:
                 if (value := read(state, at)) is not None:
                     queues[name].append((labels, value))
             before = ended.get(state.key)
-            queues[_COPIED].append((labels, state.counters.copied + (before.copied if before else 0)))
+            queues[_COPIED].append((labels, state.counters.copied + (before.counters.copied if before else 0)))
         if number % _AT_ONCE == 0:
             await asyncio.sleep(0)
-    for key, counters in ended.items():
+    for key, tally in ended.items():
         task = TaskId.parse(key)
-        found.add_ended(task.connector, task.name, counters)
+        found.add_ended(task.connector, task.name, tally)
     found.samples = {
         **{name: [((), value)] for name, value in _plain(worker).items()},
         "event_loop_delay_seconds": [((), loop_monitor.delay)],
@@ -87,7 +87,7 @@ def _plain(worker: Worker) -> dict[str, float]:
     return {
         "buffer_used_bytes": worker.budget.used,
         "buffer_limit_bytes": worker.budget.limit,
-        "throttled_seconds": sum(route.throttled_seconds for route in worker.routes),
+        "throttled_seconds": worker.routes.throttled_seconds,
         "metadata_refresh_last_success_timestamp_seconds": worker.refreshed_at,
         "state_save_last_success_timestamp_seconds": worker.progress.saved_at,
         "worker_group_members": 1 + len(coordinator.membership.others),

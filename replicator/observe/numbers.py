@@ -70,6 +70,16 @@ class AuditView(Protocol):
     def age(self, now: float) -> float: ...
 
 
+class EndedView(Protocol):
+    """What is read of a queue that has ended here; `audited` as `AuditView.before`, of this process alone."""
+
+    @property
+    def counters(self) -> CountersView: ...
+
+    @property
+    def audited(self) -> tuple[int, dict[str, int], dict[str, int]]: ...
+
+
 class QueueView(Protocol):
     """What is read of one queue."""
 
@@ -174,8 +184,14 @@ class TopicNumbers:
         for reason, count in counters.restored_skipped.items():
             self.skipped[reason] -= count
 
-    def add_ended(self, counters: CountersView) -> None:
+    def add_ended(self, ended: EndedView) -> None:
         """Adds what a queue has counted here before it ended; other owners and processes have not."""
+        counters, (verified, unverified, differences) = ended.counters, ended.audited
+        self.verified += verified
+        for reason, count in unverified.items():
+            self.unverified[reason] = self.unverified.get(reason, 0) + count
+        for kind, count in differences.items():
+            self.differences[kind] = self.differences.get(kind, 0) + count
         self._sums = [
             value + getattr(counters, name) - counters.restored.get(name, 0) if kept else value
             for (name, kept), value in zip(_KEPT.items(), self._sums, strict=True)
@@ -217,14 +233,14 @@ class Snapshot:
         numbers.leave_out(queue)
         self._add_latency(queue.route, queue.counters)
 
-    def add_ended(self, connector: str, topic: str, counters: CountersView) -> None:
+    def add_ended(self, connector: str, topic: str, ended: EndedView) -> None:
         """Adds what a queue had counted that ended here: counters must not shrink, and grow again when it is back.
 
         Where nothing else is said of its topic any more, its counters end, too.
         """
         if (numbers := self.topics.get((connector, topic))) is not None:
-            numbers.add_ended(counters)
-        self._add_latency(connector, counters)
+            numbers.add_ended(ended)
+        self._add_latency(connector, ended.counters)
 
     def _add_latency(self, connector: str, counters: CountersView) -> None:
         known = self.latency.get(connector) or Histogram([0] * (len(self.buckets) + 1), 0.0)

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from replicator.observe.printable import one_line
 from replicator.routing.audit_budget import AuditBudget
+from replicator.routing.audit_counts import AuditCounts
 from replicator.routing.audit_segment import Difference, Segment, segments_found
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.packing import Pack
 
-__all__ = ["AuditCounts", "AuditTrail"]
+__all__ = ["AuditTrail"]
 
 #: Segments of what is found at the target at a start, at most; what is before is not audited.
 _FOUND: Final = 16
@@ -29,14 +30,6 @@ _NAMED: Final = 1000
 _LATEST: Final = 5
 #: Characters of what is said of one: it names what messages say of themselves.
 _DETAIL: Final = 300
-
-
-class AuditCounts(NamedTuple):
-    """Messages: verified, unverified by reason, and different by kind."""
-
-    verified: int
-    unverified: dict[str, int]
-    differences: dict[str, int]
 
 
 class AuditTrail:
@@ -362,6 +355,18 @@ class AuditTrail:
 
     # For people, and for the next owner.
 
+    @property
+    def counted(self) -> AuditCounts:
+        """What was counted here: not what other owners or processes have left."""
+        return self._counts().less(self.before)
+
+    def count_on(self, counted: AuditCounts) -> None:
+        """Of what the last owner has left, `counted` was counted here, before that."""
+        self.before = self.before.less(counted)
+
+    def _counts(self) -> AuditCounts:
+        return AuditCounts(self.verified, dict(self.unverified), dict(self.differences))
+
     def age(self, now: float) -> float:
         """Seconds since the oldest message was sent that is not verified yet; 0 if all are."""
         oldest = self._waiting[0] if self._waiting else self._open
@@ -389,7 +394,7 @@ class AuditTrail:
         self.verified = record["verified"]
         self.unverified = dict(record.get("unverified", {}))
         self.differences = dict(record.get("differences", {}))
-        self.before = AuditCounts(self.verified, dict(self.unverified), dict(self.differences))
+        self.before = self._counts()
         for each in record.get("latest", ()):
             self.latest.append(Difference(*each))
             self._named[Difference(*each)[:3]] = None

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from replicator.aio.clock import now
 from replicator.errors import ReplicatorError
+from replicator.routing.audit_counts import AuditCounts
 from replicator.routing.audit_trail import AuditTrail
 from replicator.routing.faults import code_of, kind_of
 from replicator.routing.packing import Pack
@@ -273,13 +274,19 @@ class QueueState:
     def tally(self) -> Tally:
         """The counters, and what says which of them were counted already, for the queue's next owner."""
         self.counters.waits.end()
-        return Tally(self.counters, self.progress.known_end)
+        return Tally(self.counters, self.progress.known_end, self.audit.counted, self.made)
 
     def count_on(self, tally: Tally) -> None:
-        """Continues counting from `tally`. It is part of what was restored: others may have had the queue since."""
+        """Continues counting from `tally`. It is part of what was restored: others may have had the queue since.
+
+        One of an earlier connector of the name is none of this one's: its losses would be taken for counted.
+        """
+        if tally.made != self.made:
+            return
         restored = self.counters
-        self.counters, known_end = tally
-        self.progress.known_end = max(known_end, self.progress.known_end)
+        self.counters = tally.counters
+        self.audit.count_on(tally.audited)
+        self.progress.known_end = max(tally.known_end, self.progress.known_end)
         self.counters.copied_before = max(0, restored.copied_before - self.counters.copied)
         self.counters.restore(restored.anomalies())
 
@@ -338,7 +345,11 @@ class QueueState:
 
 
 class Tally(NamedTuple):
-    """The counters of a queue that has ended, and its `known_end`."""
+    """What was counted of a queue that has ended here, for the connector that is told by `made`; `known_end` is
+    that of its progress.
+    """
 
     counters: QueueCounters
     known_end: int
+    audited: AuditCounts
+    made: int

@@ -43,6 +43,8 @@ class Routes:
         self._epochs: dict[str, int] = {}
         #: Of tasks that run here, how often each was restarted before it started.
         self._task_epochs: dict[str, int] = {}
+        #: Of routes that were here before, for a counter must not shrink.
+        self._throttled_before = 0.0
 
     def __iter__(self) -> Iterator[WorkerConnector]:
         return iter(list(self._routes.values()))
@@ -59,6 +61,11 @@ class Routes:
     def copied(self) -> int:
         """Messages that this worker has copied since it began."""
         return sum(route.copied for route in self._routes.values())
+
+    @property
+    def throttled_seconds(self) -> float:
+        """How long batches have waited for the rate limits since this worker began."""
+        return self._throttled_before + sum(route.throttled_seconds for route in self._routes.values())
 
     @property
     def cut(self) -> int:
@@ -147,8 +154,10 @@ class Routes:
                 continue
             if name in busy:
                 continue
+            if (before := self._routes.pop(name, None)) is not None:
+                self._throttled_before += before.throttled_seconds
+            self._forget_tallies(name)
             if connector is None:
-                del self._routes[name]
                 continue
             self._routes[name] = _make(connector, self._context, self._bulk)
             self._epochs[name] = connector.epoch
@@ -156,6 +165,14 @@ class Routes:
             new = True
         self.share_rates()
         return new
+
+    def _forget_tallies(self, name: str) -> None:
+        """Nobody counts on from those of a connector that was deleted, whatever is called like it now."""
+        made, tallies = self._context.store.made_of(name), self._context.tallies
+        is_there = self._connectors.all().get(name) is not None
+        for key, tally in list(tallies.items()):
+            if TaskId.parse(key).connector == name and not (is_there and tally.made == made):
+                del tallies[key]
 
     def _only_rates(self, connector: Connector) -> bool:
         route = self._routes.get(connector.name)

@@ -131,6 +131,9 @@ class _Worker:
         return {
             **{name: numbers.sums[name] for name in names},
             "filtered": numbers.skipped.get("filter", 0),
+            "verified": numbers.verified,
+            "unverified": sum(numbers.unverified.values()),
+            "different": sum(numbers.differences.values()),
             "failed": sum(numbers.errors.values()),
             "slow": found.latency["route"].counts[-1],
             "of queue": of_queue,
@@ -147,6 +150,12 @@ def _counted() -> QueueState:
     counters.gaps += 2
     counters.skip("filter", 4)
     counters.latency[-1] = 7
+    state.audit.restore(
+        {"to": 4, "rules": 0, "verified": 100, "unverified": {"error": 9}, "differences": {"body": 8}}
+    )
+    state.audit.verified += 11
+    state.audit.unverified["error"] += 3
+    state.audit.differences["body"] += 2
     return state
 
 
@@ -157,6 +166,7 @@ async def test_a_pause_takes_nothing_off_the_counters(monkeypatch: pytest.Monkey
     before = await worker.shown()
     assert (before["copied"], before["gaps"], before["foreign"], before["lag"]) == (5, 2, 1, 4)
     assert (before["filtered"], before["failed"], before["slow"], before["of queue"]) == (4, 6, 7, 5)
+    assert (before["verified"], before["unverified"], before["different"]) == (11, 3, 2)
     halted = QueueState("T", Queue("a", 0), Queue("b", 0), route="route")
     restore(halted, position_record(running), None, None)
     halted.progress.max_offset = 24

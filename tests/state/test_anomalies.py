@@ -94,6 +94,20 @@ def test_who_had_a_queue_before_counts_on_from_its_newest_owner(tmp_path: Path) 
     store.close()
 
 
+def test_what_an_earlier_connector_of_the_name_has_counted_is_not_counted_on(tmp_path: Path) -> None:
+    """It was deleted: what the new one loses at the same offsets is lost, and is counted."""
+    store, first = Store(tmp_path), state()
+    first.counters.lose(10, 15)
+    first.counters.copied, first.progress.known_end = 100, 1000
+    again = state()
+    again.made = first.made + 1
+    again.count_on(first.tally())
+    assert (again.counters.gaps, again.counters.copied, again.progress.known_end) == (0, 0, 0)
+    again.counters.lose(10, 15)
+    assert again.counters.gaps == 5
+    store.close()
+
+
 def test_the_audit_goes_on(tmp_path: Path) -> None:
     """How far a queue is verified and what differs are the route's; metrics count what this process has found."""
     first = state()
