@@ -170,7 +170,8 @@ class _StandardOutput(io.FileIO):
             try:
                 return super().write(data)
             except BrokenPipeError:  # the reader wants no more, as `head` does
-                raise
+                self._reason, self._lost = "is closed by its reader", True
+                raise SystemExit(ExitCode.OUTPUT_CLOSED) from None
             except OSError as error:
                 self._reason = f"cannot be written ({error.strerror})"
         if not self._lost:

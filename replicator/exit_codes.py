@@ -21,6 +21,8 @@ class ExitCode(IntEnum):
     REFUSED = 6
     #: EX_CONFIG of sysexits.h.
     BAD_CONFIG = 78
+    #: 128 + SIGPIPE, as shells have it.
+    OUTPUT_CLOSED = 141
 
 
 #: As the documents have them.
@@ -38,4 +40,5 @@ MEANINGS: Final = {
     " it: the message says which",
     ExitCode.BAD_CONFIG: "a setting, an argument or a file that it names cannot be used; every mistake is named,"
     " one a line",
+    ExitCode.OUTPUT_CLOSED: "whoever read what the command prints has closed it, as `head` does",
 }

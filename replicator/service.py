@@ -27,7 +27,7 @@ from replicator.connector.context import BrokerAway, OutOfReach
 from replicator.connector.identity import is_of_group
 from replicator.errors import ClientError, StartupError, is_absence
 from replicator.exit_codes import ExitCode
-from replicator.observe.logging import configure, get_logger, tell_repeats
+from replicator.observe.logging import configure, get_logger, log_repeats
 from replicator.observe.topic_history import TopicHistory
 from replicator.protocol.uniform_run import COMPILED
 from replicator.ranges.access import Access
@@ -229,7 +229,7 @@ async def _run_until_signal(
 
     signals.on_first(on_stop)
     history = TopicHistory()
-    loop_monitor = EventLoopMonitor([tell_repeats, systemd.alive, TopicRecorder(worker, history).record])
+    loop_monitor = EventLoopMonitor([log_repeats, systemd.alive, TopicRecorder(worker, history).record])
 
     async def metrics() -> bytes:
         # Nor is this needed before somebody asks.

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: the first asks for an orderly end, the second for an immediate one."""
+"""SIGTERM and SIGINT: the first asks for an orderly end, the second for an immediate one; others do nothing."""
 
 from __future__ import annotations
 
@@ -30,11 +30,15 @@ class StopSignals:
         """Has `call` called with the first signal, in place of what was set before."""
         self._on_first = call
 
+    def end(self) -> None:
+        """From now on no signal cancels the maker, which is cleaning up and ends soon."""
+        self._main = None
+
     def _received(self, number: signal.Signals) -> None:
         if not self.asked.is_set():
             self.asked.set()
             self._on_first(number)
-        elif self._main is not None:
+        elif self._main is not None and self.second is None:  # a third one would cancel what the second began
             self.second = number
             self._main.cancel()
 

@@ -20,14 +20,15 @@ from typing import Final
 
 from replicator import systemd
 from replicator.aio.backoff import Backoff
+from replicator.errors import StartupError
 from replicator.exit_codes import ExitCode
-from replicator.observe.logging import PROCESS, configure, get_logger, tell_repeats
+from replicator.observe.logging import PROCESS, configure, get_logger, log_repeats
 from replicator.parent_guard import guarded
 from replicator.settings import Settings
 from replicator.state.store import numbered
 from replicator.stop_signals import StopSignals
 
-__all__ = ["WorkerProcesses", "own_flags", "run"]
+__all__ = ["WorkerProcesses", "own_flags", "run", "worker_command"]
 
 #: Seconds until a process that has ended is started again.
 _FIRST: Final = 1.0
@@ -43,9 +44,13 @@ log = get_logger(__name__)
 def run(settings: Settings) -> int:
     """Runs `settings.workers` processes until they are asked to stop; the exit code as `WorkerProcesses.run`."""
     configure(level=settings.log_level)
-    given = [sys.executable, "-m", "replicator", *sys.argv[1:]]
-    commands = [[*given, *own_flags(settings, number)] for number in range(1, settings.workers + 1)]
+    commands = [[*worker_command(), *own_flags(settings, number)] for number in range(1, settings.workers + 1)]
     return asyncio.run(WorkerProcesses(commands, drain=settings.drain_timeout).run())
+
+
+def worker_command() -> list[str]:
+    """What starts one worker as this process was started."""
+    return [sys.executable, "-P", "-m", "replicator", *sys.argv[1:]]  # -P: nothing from the working directory
 
 
 def own_flags(settings: Settings, number: int) -> list[str]:
@@ -87,15 +92,18 @@ class WorkerProcesses:
         self._logged = False
 
     async def run(self) -> int:
-        """The exit code of the process that could not start, or the highest of all.
+        """Runs them until a signal comes, or one cannot start for the first time; returns when all have ended.
 
-        128 + the signal stands for a process that one has killed, and for a stop that a second one has cut short.
+        The exit code is then the highest of all, or that of the one that could not start. A process that a signal
+        has killed counts as 128 + that signal; where a signal comes while they are stopping already, they get it
+        too, have a little time, and the exit code is 128 + its number.
+
+        Raises:
+            StartupError: there is no place where they can be heard.
         """
         signals = StopSignals()
         signals.on_first(self._signal_all)
-        with tempfile.TemporaryDirectory(prefix="replicator-") as directory:
-            for each in self._processes:
-                await each.listen(Path(directory) / f"{each.number}.sock")
+        with await self._listen():
             watching = asyncio.create_task(self._watch(), name="watch")
             keeping = [asyncio.create_task(self._keep(each, signals)) for each in self._processes]
             try:
@@ -113,10 +121,28 @@ class WorkerProcesses:
                 self._signal_all(signals.second)
                 return 128 + signals.second
             finally:
+                signals.end()
                 await asyncio.gather(*(each.close(self._patience) for each in self._processes))
                 watching.cancel()
                 for keeper in keeping:
                     keeper.cancel()
+
+    async def _listen(self) -> tempfile.TemporaryDirectory[str]:
+        """Has each heard by a socket of its own, in the directory that is returned."""
+        made = None
+        try:
+            made = tempfile.TemporaryDirectory(prefix="replicator-")
+            for each in self._processes:
+                await each.listen(Path(made.name) / f"{each.number}.sock")
+        except OSError as error:
+            if made is not None:
+                made.cleanup()
+            raise StartupError(
+                f"TMPDIR = {os.environ.get('TMPDIR', '')!r} cannot take the sockets of the worker processes"
+                f" ({error.strerror or error})",
+                hint="name a directory with a short path that this user can write",
+            ) from None
+        return made
 
     def _signal_all(self, number: signal.Signals) -> None:
         systemd.stopping()
@@ -147,7 +173,7 @@ class WorkerProcesses:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(min(1.0, self._silent / 4))
-            tell_repeats()
+            log_repeats()
             for each in self._processes:
                 silent = 0.0 if each.heard is None else loop.time() - each.heard
                 if silent > self._silent:
@@ -229,7 +255,10 @@ class _Process(asyncio.DatagramProtocol):
                 self._process.kill()
 
     async def close(self, patience: float) -> None:
-        """Waits for its end, which comes in `patience` seconds at the latest, and hears nothing more."""
+        """Waits for its end, and hears nothing more; asks it to end where nobody has.
+
+        It is killed after `patience` seconds.
+        """
         if self._process is not None and self._process.returncode is None:
             if self._asked is None:
                 self.stop(signal.SIGTERM)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -227,7 +228,7 @@ def test_a_reader_that_has_gone_ends_a_command_silently(tmp_path: Path, form: st
     command = [sys.executable, "-m", "replicator", "version", "-o", form]
     ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False, cwd=tmp_path)
     os.close(write)
-    assert (ended.returncode, ended.stderr) == (1, b"")
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")
 
 
 def test_a_closed_standard_error_does_not_change_the_exit_code(tmp_path: Path) -> None:

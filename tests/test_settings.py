@@ -53,7 +53,7 @@ def dig(settings: object, name: str) -> Any:
 #: Dotted name, and values for default, file, environment and flag, the last three as text and as read.
 LEVELS: list[tuple[str, Any, tuple[str, Any], tuple[str, Any], tuple[str, Any]]] = [
     ("rate_messages", 0, ("5", 5), ("6", 6), ("7", 7)),
-    ("topics", [".*"], ('["a", "b,c"]', ["a", "b,c"]), ("d,e", ["d", "e"]), ("f", ["f"])),
+    ("topics", [".*"], ('["a", "b{1,2}"]', ["a", "b{1,2}"]), ("d,e", ["d", "e"]), ("f", ["f"])),
     ("rate_bytes", 0, ('"1 KiB"', 1024), ("2KiB", 2048), ("3 MiB", 3 * 1024**2)),
     ("source.id", None, ('"x"', "x"), ("y", "y"), ("z", "z")),
     ("source.tls.mode", "off", ('"required"', "required"), ("verify", "verify"), ("off", "off")),

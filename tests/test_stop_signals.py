@@ -58,3 +58,26 @@ async def test_the_second_signal_cancels_its_maker() -> None:
     with pytest.raises(asyncio.CancelledError):
         await asyncio.create_task(main())
     assert made[0].second is signal.SIGINT
+
+
+@pytest.mark.parametrize("before", [1, 2])
+async def test_no_signal_interrupts_what_its_maker_does_at_last(before: int) -> None:
+    """It ends by itself soon, and would leave behind what it has not ended."""
+    ended: list[str] = []
+
+    async def main() -> None:
+        signals = StopSignals()
+        try:
+            for _ in range(before):
+                os.kill(os.getpid(), signal.SIGTERM)
+                await asyncio.sleep(0.01)
+            await signals.asked.wait()
+        finally:
+            if before == 1:
+                signals.end()
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.05)
+            ended.append("all")
+
+    await asyncio.gather(main(), return_exceptions=True)
+    assert ended == ["all"]

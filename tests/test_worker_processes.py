@@ -7,16 +7,19 @@ import errno
 import os
 import signal
 import socket
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from replicator.errors import StartupError
 from replicator.exit_codes import ExitCode
 from replicator.settings import Settings
-from replicator.worker_processes import WorkerProcesses, own_flags
+from replicator.worker_processes import WorkerProcesses, own_flags, worker_command
 from tests.support.worker import until
 
 #: Writes what happens to a file; says that it is ready and alive, until it stands still or gets a signal.
@@ -211,6 +214,46 @@ async def test_one_that_does_not_end(children: Children) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     assert await running == 128 + signal.SIGTERM
     assert not _lives(children.pids(1)[0])
+
+
+@pytest.mark.parametrize("ending", ["signals", "start"])
+async def test_signals_while_it_ends_them(children: Children, tmp_path: Path, ending: str) -> None:
+    """However many there are, none of the others is left behind."""
+    commands = [children.command(1, "deaf"), children.command(2, "refuses", str(tmp_path / "now"))]
+    running = asyncio.create_task(WorkerProcesses(commands[: 1 + (ending == "start")], patience=1.0).run())
+    await until(lambda: children.pids(1))
+    if ending == "start":
+        (tmp_path / "now").touch()
+        await until(lambda: ["SIGTERM"] in [words for _, *words in children.said(1)])
+    for _ in range(4):
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0.05)
+    assert await running == (3 if ending == "start" else 128 + signal.SIGINT)
+    assert not _lives(children.pids(1)[0])
+
+
+@pytest.mark.parametrize("place", ["d" * 200, "none"])
+async def test_a_place_that_takes_no_sockets(
+    children: Children, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told by its name, before anything is started."""
+    if place != "none":
+        (tmp_path / place).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / place))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / place))
+    with pytest.raises(StartupError, match=f"TMPDIR = .*{place}' cannot take the sockets") as caught:
+        await WorkerProcesses([children.command(1)]).run()
+    assert caught.value.hint == "name a directory with a short path that this user can write"
+    assert not children.said(1)
+    assert not any(files for _, _, files in os.walk(tmp_path))
+
+
+def test_no_module_comes_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is anybody's, as where a service is started in /tmp."""
+    (tmp_path / "typer.py").write_text("raise SystemExit(99)")
+    monkeypatch.setattr(sys, "argv", ["replicator", "version"])
+    monkeypatch.chdir(tmp_path)
+    assert subprocess.run(worker_command(), check=False, capture_output=True).returncode == 0
 
 
 async def test_a_signal_before_all_run(children: Children) -> None:

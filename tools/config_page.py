@@ -37,7 +37,8 @@ and any number of names. They are written as for Python's `re`, and matched with
 such as `(a|aa)+b`, is refused.
 
 `source` and `target` may also be given as the name servers alone: `source = "10.0.0.1:9876"`. Secret keys and tokens have no flag,
-since flags can be seen in the list of processes; a `secret_key_file` or `rest.token_file` must not be readable by others.
+since flags can be seen in the list of processes; a `secret_key_file` or `rest.token_file` must not be readable by others,
+nor a `--config` with a secret in it.
 
 **Files are read again when they change**, without a restart: `secret_key_file`, `socks.password_file`, the files of `tls`, the token files of REST, and REST's certificate and key. A
 worker looks every two seconds, and uses a change once the file was the same at two looks in a row. A new secret signs the next request, a new

@@ -22,7 +22,7 @@ from replicator.observe.recent_events import recent_events
 with not_installed("rich"):  # it would take two thirds of the time, for tracebacks in colours
     import structlog
 
-__all__ = ["PROCESS", "configure", "get_level", "get_logger", "set_level", "tell_repeats"]
+__all__ = ["PROCESS", "configure", "get_level", "get_logger", "log_repeats", "set_level"]
 
 _SEVERITY: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 
@@ -158,17 +158,19 @@ def set_level(level: Level) -> None:
     _least = level
 
 
-def tell_repeats(*, now: bool = False) -> None:
+def log_repeats(*, now: bool = False) -> None:
     """Logs how many events were left out as repeats of what is over by now, or of all, and what was not written."""
     if _lost.count and _lost.over:
-        count, _lost.count = _lost.count, 0
+        count, _lost.over = _lost.count, False
         get_logger(__name__).error("lines could not be logged", count=count, reason=_lost.reason)
+        if _lost.over:  # it was written, and neither lost itself nor left out as a repeat
+            _lost.count -= count
     for left in _repeats.take(now=now):
         logger: structlog.stdlib.BoundLogger = structlog.get_logger(module=left.module)
         getattr(logger, left.level)(f"{left.event} (more)", times=left.times, seconds=round(left.seconds, 1))
 
 
-atexit.register(tell_repeats, now=True)
+atexit.register(log_repeats, now=True)
 
 
 def _severe_enough(_logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, field_validator
 
 from replicator.settings.names import Patterns
+from replicator.settings.table import FilePath, Table
 
 __all__ = ["AclSettings"]
 
 
-class AclSettings(BaseModel):
+class AclSettings(Table):
     """Which accounts are synced, and what may be done to them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     accounts: Patterns = Field([".*"], description="accounts to sync: names or regular expressions")
     exclude_accounts: Patterns = Field([], description="accounts not to sync; wins over `acl.accounts`")
@@ -22,7 +19,14 @@ class AclSettings(BaseModel):
     adopt: bool = Field(
         False, description="change accounts that existed at the target before and differ from the source's"
     )
-    source_dir: Path | None = Field(
+    source_dir: FilePath = Field(
         None,
         description="directory with the source's plain_acl.yml and acl/, to read instead of asking its brokers",
     )
+
+    @field_validator("accounts")
+    @classmethod
+    def _selects_something(cls, value: list[str]) -> list[str]:
+        if not value:
+            raise ValueError("it selects nothing: leave acl.accounts out to sync all, or acl out of sync for none")
+        return value

@@ -1,17 +1,17 @@
-"""How a cluster is reached, and how REST is served: addresses, credentials, TLS."""
+"""How a cluster is reached: addresses, credentials, TLS, a SOCKS proxy."""
 
 from __future__ import annotations
 
 import re
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from replicator.settings.secret_file import read_secret
 from replicator.settings.shown import is_collection, quoted
+from replicator.settings.table import FilePath, Table
 
 __all__ = [
     "Cluster",
@@ -23,7 +23,7 @@ __all__ = [
     "expand_cluster",
     "is_address_server",
     "is_loopback",
-    "some_path",
+    "split_at_commas",
     "valid_id",
 ]
 
@@ -35,28 +35,24 @@ _PORT: Final = re.compile(r"[0-9]{1,5}")
 _ID: Final = re.compile(r"[A-Za-z0-9_.:@-]{1,100}")
 
 
+def split_at_commas(text: str) -> list[str]:
+    """The parts of a text between commas; the comma of a quantifier like `{1,3}` is part of its expression."""
+    return _COMMA.split(text)
+
+
 def comma_list(value: object) -> object:
-    """The parts of a text between commas, those of quantifiers like `{1,3}` left out; a list as it is.
+    """The parts of a text between commas, those of quantifiers like `{1,3}` left out, or the items of a list.
+
+    They have no spaces around them, since no name has any; empty ones are left out.
 
     Raises:
         ValueError: it is neither, or a list of something else than texts.
     """
     if isinstance(value, str):
-        return [part.strip() for part in _COMMA.split(value) if part.strip()]
+        value = split_at_commas(value)
     if not isinstance(value, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in value):
         raise ValueError('give a list of texts, as in ["orders", "payments"], or one text with commas')
-    return value
-
-
-def some_path(value: object) -> object:
-    """A path, unless it is an empty text, which would be the working directory.
-
-    Raises:
-        ValueError: it is empty, or has a character that no path has.
-    """
-    if isinstance(value, str) and (not value.strip() or "\0" in value):
-        raise ValueError("name a path, or leave it out")
-    return value
+    return [part.strip() for part in value if part.strip()]
 
 
 def _addresses(value: object) -> object:
@@ -119,17 +115,15 @@ def valid_id(value: str) -> bool:
     return _ID.fullmatch(value) is not None
 
 
-class TlsSettings(BaseModel):
+class TlsSettings(Table):
     """TLS to the name servers and brokers of a cluster."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: Literal["off", "required", "verify"] = Field(
         "off", description="`required` encrypts, `verify` also checks the peer's certificate and host name"
     )
-    ca_file: Path | None = Field(None, description="PEM file of the CAs to trust (default: the system's)")
-    cert_file: Path | None = Field(None, description="PEM file of our certificate, for mutual TLS")
-    key_file: Path | None = Field(None, description="PEM file of our certificate's key")
+    ca_file: FilePath = Field(None, description="PEM file of the CAs to trust (default: the system's)")
+    cert_file: FilePath = Field(None, description="PEM file of our certificate, for mutual TLS")
+    key_file: FilePath = Field(None, description="PEM file of our certificate's key")
 
     @model_validator(mode="after")
     def _pairs(self) -> TlsSettings:
@@ -145,10 +139,8 @@ class TlsSettings(BaseModel):
         return self
 
 
-class SocksSettings(BaseModel):
+class SocksSettings(Table):
     """A SOCKS5 proxy that the name servers and brokers of a cluster are reached through."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     address: str | None = Field(
         None, description="SOCKS5 proxy, host:port, that name servers and brokers are reached through"
@@ -157,7 +149,7 @@ class SocksSettings(BaseModel):
     password: SecretStr | None = Field(
         None, min_length=1, max_length=255, description="its password; from the environment or the file only"
     )
-    password_file: Path | None = Field(None, description="file with the password, readable by its owner only")
+    password_file: FilePath = Field(None, description="file with the password, readable by its owner only")
 
     @field_validator("address")
     @classmethod
@@ -187,10 +179,8 @@ class SocksSettings(BaseModel):
         return None if self.password is None else self.password.get_secret_value()
 
 
-class ClusterSettings(BaseModel):
+class ClusterSettings(Table):
     """One cluster."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     namesrv: Annotated[list[str], BeforeValidator(_addresses), Field(min_length=1)] = Field(
         description="name servers, host:port, separated by commas; or the URL of an address server, which"
@@ -214,7 +204,7 @@ class ClusterSettings(BaseModel):
     secret_key: SecretStr | None = Field(
         None, min_length=1, description="its secret; from the environment or the file only"
     )
-    secret_key_file: Path | None = Field(None, description="file with the secret, readable by its owner only")
+    secret_key_file: FilePath = Field(None, description="file with the secret, readable by its owner only")
     tls: TlsSettings = TlsSettings()
     socks: SocksSettings = SocksSettings()
 

@@ -17,6 +17,7 @@ from replicator.errors import ConfigError
 from replicator.settings.clusters import expand_cluster
 from replicator.settings.mistakes import way_out
 from replicator.settings.model import ENV_PREFIX, Settings, setting_fields
+from replicator.settings.secret_file import others_can_use
 from replicator.settings.shown import shown, without_user_info
 
 __all__ = ["explain", "leaves", "load", "origins"]
@@ -96,18 +97,28 @@ def _expanded(values: dict[str, Any]) -> dict[str, Any]:
 
 def _read_file(file: Path) -> dict[str, Any]:
     try:
-        text = file.read_text(encoding="utf-8")
+        with file.open(encoding="utf-8") as opened:
+            text, found = opened.read(), os.fstat(opened.fileno())
         if text.startswith("\ufeff"):
             raise ConfigError(
                 f"config = {str(file)!r} begins with a byte order mark", hint="save it as UTF-8 without one"
             )
-        return _parse_toml(file, text)
+        values = _parse_toml(file, text)
     except OSError as error:
         raise ConfigError(
             f"config = {str(file)!r} cannot be read ({error.strerror})", hint="name a readable TOML file"
         ) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"config = {str(file)!r} is not valid TOML ({error})", hint="fix the file") from None
+    secret = next(filter(_secrets().__contains__, leaves(_expanded(values))), None)
+    if secret is not None and others_can_use(found):
+        raise ConfigError(f"config = {str(file)!r} has {secret} and can be read by others", hint="chmod 600 it")
+    return values
+
+
+def _secrets(model: type[BaseModel] = Settings) -> frozenset[str]:
+    """The dotted names of settings that never show."""
+    return frozenset(name for name, field in setting_fields(model) if SecretStr in get_args(field.annotation))
 
 
 def _parse_toml(file: Path, text: str) -> dict[str, Any]:
@@ -179,9 +190,8 @@ def _closest(name: str, known: set[str]) -> str:
 
 def explain(error: ValidationError, model: type[BaseModel] = Settings) -> Iterator[str]:
     """One line for each mistake: field, value, way out."""
-    fields = dict(setting_fields(model))
-    names = {*fields, "source", "target"}
-    secrets = tuple(name for name, field in fields.items() if SecretStr in get_args(field.annotation))
+    names = {*dict(setting_fields(model)), "source", "target"}
+    secrets = tuple(_secrets(model))
     for problem in error.errors():
         parts = (part for part in problem["loc"] if isinstance(part, str))  # the value says which one of a list
         name = ".".join(part for part in parts if part != "function-before")

@@ -12,10 +12,11 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from replicator.observe.level import Level
 from replicator.settings.acl import AclSettings
-from replicator.settings.clusters import Cluster, some_path, valid_id
+from replicator.settings.clusters import Cluster, valid_id
 from replicator.settings.rest import RestSettings
 from replicator.settings.route import RouteSettings, Seconds, topic_name
 from replicator.settings.sizes import Size
+from replicator.settings.table import FilePath, SomePath
 
 __all__ = ["ENV_PREFIX", "Settings", "setting_fields"]
 
@@ -41,7 +42,7 @@ class Settings(RouteSettings, BaseSettings):
     worker_group: str | None = Field(
         None, description="workers of one group share the work (default: SOURCE-TARGET, the clusters' ids)"
     )
-    worker_group_secret_file: Path | None = Field(
+    worker_group_secret_file: FilePath = Field(
         None,
         description="file with the secret by which the group's workers sign what they write to the system topics;"
         " `replicator secret FILE` makes one; `sync` with acl needs it",
@@ -95,12 +96,13 @@ class Settings(RouteSettings, BaseSettings):
     )
     spark_master: str | None = Field(
         None,
+        min_length=1,
         description="Spark's master, for `backfill` and the Spark commands (default: the one in Spark's settings,"
         " else local[*,4])",
     )
-    store_path: Path = Field(Path("replicator-store"), description="directory of the state files")
+    store_path: SomePath = Field(Path("replicator-store"), description="directory of the state files")
     acl: AclSettings = AclSettings()
-    file_connector_dir: Path | None = Field(
+    file_connector_dir: FilePath = Field(
         None, description="directory whose files the connectors file-source and file-sink may use (default: none)"
     )
     rest: RestSettings = RestSettings()
@@ -126,11 +128,6 @@ class Settings(RouteSettings, BaseSettings):
         """Whether a worker with these settings needs PySpark and Java."""
         return self.backfill or self.spark_master is not None or self.engine == "spark"
 
-    @field_validator("store_path", "file_connector_dir", "worker_group_secret_file", mode="before")
-    @classmethod
-    def _path(cls, value: object) -> object:
-        return some_path(value)
-
     @field_validator("memory_bytes")
     @classmethod
     def _enough(cls, value: int) -> int:
@@ -149,13 +146,6 @@ class Settings(RouteSettings, BaseSettings):
         if value is not None and not valid_id(value):
             raise ValueError("a name has up to 100 letters, digits and _ . : @ -")
         return value
-
-    @model_validator(mode="after")
-    def _can_be_paths(self) -> Settings:
-        for name, path in _paths(self):
-            if "\0" in str(path):
-                raise ValueError(f"{name} = {str(path)!r} has a NUL character, which no path can have")
-        return self
 
     @model_validator(mode="after")
     def _group(self) -> Settings:

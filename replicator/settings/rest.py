@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from replicator.errors import ConfigError
 from replicator.settings.clusters import is_loopback
 from replicator.settings.secret_file import read_secret
 from replicator.settings.shown import quoted
+from replicator.settings.table import FilePath, Table
 
 __all__ = ["RestSettings", "RestTls", "refuse_unfit_token"]
 
@@ -34,16 +34,12 @@ def refuse_unfit_token(name: str, token: str) -> None:
         )
 
 
-class RestTls(BaseModel):
+class RestTls(Table):
     """TLS of REST and /metrics."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    cert_file: Path | None = Field(
-        None, description="PEM file of REST's certificate: REST is served over HTTPS then"
-    )
-    key_file: Path | None = Field(None, description="PEM file of that certificate's key")
-    ca_file: Path | None = Field(None, description="PEM file of the CAs of client certificates that REST requires")
+    cert_file: FilePath = Field(None, description="PEM file of REST's certificate: REST is served over HTTPS then")
+    key_file: FilePath = Field(None, description="PEM file of that certificate's key")
+    ca_file: FilePath = Field(None, description="PEM file of the CAs of client certificates that REST requires")
 
     @model_validator(mode="after")
     def _pairs(self) -> RestTls:
@@ -58,10 +54,8 @@ class RestTls(BaseModel):
         return self
 
 
-class RestSettings(BaseModel):
+class RestSettings(Table):
     """Where REST and /metrics are served, and who may use them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     host: str = Field("127.0.0.1", description="address of REST and /metrics; any but loopback needs a token")
     port: int = Field(8082, ge=0, le=65535, description="port of REST and /metrics; 0: any free one")
@@ -70,18 +64,18 @@ class RestSettings(BaseModel):
         min_length=1,
         description="bearer token of the role admin, which may do all; from the environment or the file only",
     )
-    token_file: Path | None = Field(None, description="file with the admin token, readable by its owner only")
+    token_file: FilePath = Field(None, description="file with the admin token, readable by its owner only")
     operate_token: SecretStr | None = Field(
         None,
         min_length=1,
         description="token of the role operate: all but creating, changing and deleting connectors, and giving up"
         " brokers",
     )
-    operate_token_file: Path | None = Field(None, description="file with the token of the role operate")
+    operate_token_file: FilePath = Field(None, description="file with the token of the role operate")
     read_token: SecretStr | None = Field(
         None, min_length=1, description="token of the role read: shows everything, changes nothing"
     )
-    read_token_file: Path | None = Field(None, description="file with the token of the role read")
+    read_token_file: FilePath = Field(None, description="file with the token of the role read")
     tls: RestTls = RestTls()
 
     @model_validator(mode="after")

@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 from string import Formatter
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from replicator.errors import ConfigError
 from replicator.settings.clusters import comma_list
 from replicator.settings.name_patterns import is_name, name_patterns
 from replicator.settings.names import Names, Patterns
+from replicator.settings.shown import quoted
 from replicator.settings.sizes import Size
+from replicator.settings.table import Table
 
 __all__ = ["RouteSettings", "Seconds", "milliseconds", "topic_name"]
 
@@ -25,6 +27,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: Topics, and exclusions, that are compared with each other before a start.
 _COMPARED: Final = 10
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
+#: Of one tag; brokers take `A || B` for two tags, and `*` for all.
+_TAG: Final = re.compile(r"[^|,\s]+")
+#: What to do where a selection is empty.
+_INSTEAD: Final = {
+    "topics": "leave topics out to copy all",
+    "sync_groups": "leave sync_groups out to sync all, or groups out of sync for none",
+}
 
 
 def _kinds(value: object) -> object:
@@ -64,10 +73,8 @@ def _matches(out: str, wanted: str) -> bool:
         raise ValueError(error.message) from None
 
 
-class RouteSettings(BaseModel):
+class RouteSettings(Table):
     """What a route copies and how; REST calls it a connector's configuration."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     topics: Patterns = Field([".*"], description="topics to copy: names or regular expressions")
     exclude_topics: Patterns = Field([], description="topics not to copy; wins over `topics`")
@@ -171,6 +178,23 @@ class RouteSettings(BaseModel):
     protect_target: bool = Field(
         False, description="keep the target's topics read-only for applications until a failover"
     )
+
+    @field_validator("topics", "sync_groups")
+    @classmethod
+    def _selects_something(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        if not value:
+            raise ValueError(f"it selects nothing: {_INSTEAD[str(info.field_name)]}")
+        return value
+
+    @field_validator("tags")
+    @classmethod
+    def _are_tags(cls, value: list[str]) -> list[str]:
+        for tag in value:
+            if tag == "*" or not _TAG.fullmatch(tag):
+                raise ValueError(
+                    f"{quoted(tag)} is not a tag: leave tags out to copy all; give several tags with commas"
+                )
+        return value
 
     @field_validator("dead_letter_topic")
     @classmethod

@@ -10,7 +10,7 @@ from typing import Final
 
 from replicator.errors import ConfigError
 
-__all__ = ["read_secret", "write_secret"]
+__all__ = ["others_can_use", "read_secret", "write_secret"]
 
 #: Bytes of a secret that is made here.
 _RANDOM: Final = 32
@@ -25,11 +25,14 @@ def read_secret(name: str, path: Path, *, least: int = 1) -> str:
         least: characters that it must have.
 
     Raises:
-        ConfigError: it cannot be read, others can read it, or it is not one line of text.
+        ConfigError: it is not a file or cannot be read, others can read it, or it is not one line of text.
     """
     shown = f"{name} = {str(path)!r}"
     try:
-        if others_can_use(path.stat()):
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe could be read once, and might have no writer
+            raise ConfigError(f"{shown} is not a regular file", hint="name the file that has the secret")
+        if others_can_use(found):
             raise ConfigError(f"{shown} can be read by others", hint="chmod 600 it")
         with path.open("rb") as file:
             data = file.read(_BYTES + 1)

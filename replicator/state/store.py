@@ -26,6 +26,7 @@ from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.state import QueueState
 from replicator.routing.task_id import TaskId
 from replicator.state import queue_records, state_file
+from replicator.state.encoding import connector_value, encoded
 from replicator.state.known_brokers import forgotten
 from replicator.state.queue_records import offset_record, position_record
 from replicator.state.record import Kind, Record, Version
@@ -133,7 +134,7 @@ class Store:
         if ended:
             for record in ended:
                 unclean = record._replace(value={**record.value, "clean": False})
-                self._encoded[Kind.OFFSET, record.key] = (record.version, _encoded(unclean))
+                self._encoded[Kind.OFFSET, record.key] = (record.version, encoded(unclean))
             state_file.write(self.directory / "offset.json", self._content("offset.json"))
             for record in ended:
                 del self._encoded[Kind.OFFSET, record.key]
@@ -152,7 +153,12 @@ class Store:
 
         Args:
             unseen: as in `SharedState.put`.
+
+        Raises:
+            ConfigError: it is a connector that cannot be kept.
         """
+        if kind is Kind.CONNECTOR and value is not None:
+            value = connector_value(key, value)
         return self._note(self.state.put(kind, key, value, unseen=unseen))
 
     def put_version(self, kind: Kind, key: str, version: Version, value: Any) -> None:
@@ -381,7 +387,7 @@ class Store:
             for key, (version, value) in self.state.table(kind).items():
                 known = self._encoded.get((kind, key))
                 if known is None or known[0] != version:
-                    known = (version, _encoded(Record(kind, key, version, value)))
+                    known = (version, encoded(Record(kind, key, version, value)))
                     self._encoded[kind, key] = known
                 members.append(known[1])
             kinds.append(b'"%b":{%b}' % (kind.value.encode(), b",".join(members)))
@@ -392,9 +398,3 @@ def _texts(content: object) -> dict[str, Any]:
     """The texts in a file's content, by name: whatever else it may be is not ours."""
     found = content.items() if isinstance(content, dict) else ()
     return {name: value for name, value in found if isinstance(value, str)}
-
-
-def _encoded(record: Record) -> bytes:
-    """As a member of a JSON object."""
-    value = msgspec.json.encode({"version": record.version, "value": record.value})
-    return b"%b:%b" % (msgspec.json.encode(record.key), value)

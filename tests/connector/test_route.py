@@ -22,6 +22,7 @@ from replicator.routing.state import QueueState
 from replicator.settings import RouteSettings
 from replicator.state.record import Kind
 from replicator.state.store import Store
+from tests.support.records import CONNECTOR
 
 
 class Pair:
@@ -130,7 +131,7 @@ async def test_a_first_start_is_refused_with_a_topic_that_cannot_be_copied(tmp_p
 async def test_a_topic_that_turned_up_since_keeps_no_worker_from_starting_again(tmp_path: Path) -> None:
     """Nor does it where the connector was deleted: it is not run at all."""
     store = Store(tmp_path)
-    for value in ({"state": "RUNNING"}, None):
+    for value in (CONNECTOR, None):
         store.put(Kind.CONNECTOR, "route", value)
         route = Odd(store, known=False)
         await route.check()

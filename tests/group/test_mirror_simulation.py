@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from replicator.observe.logging import tell_repeats
+from replicator.observe.logging import log_repeats
 from tests.support.mirror_sim import Side, TwoClusters, patch_clocks
 from tests.support.virtual_time import VirtualLoop
 
@@ -49,7 +49,7 @@ def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: range) -> I
                     raise AssertionError(f"seed {seed}") from error
 
     yield run
-    tell_repeats(now=True)  # or it would be told when nobody captures it any more
+    log_repeats(now=True)  # or it would be told when nobody captures it any more
 
 
 async def _all_sent(world: TwoClusters) -> None:

@@ -18,7 +18,7 @@ import structlog
 
 from replicator.observe.level import Level
 from replicator.observe.log_rate_limiter import LogRateLimiter, Suppressed
-from replicator.observe.logging import configure, get_level, get_logger, set_level, tell_repeats
+from replicator.observe.logging import configure, get_level, get_logger, log_repeats, set_level
 
 
 class Clock:
@@ -37,7 +37,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     monkeypatch.setattr("sys.stderr", found)
     configure(level="info", terminal=False)
     yield found
-    tell_repeats(now=True)
+    log_repeats(now=True)
     configure()
 
 
@@ -57,7 +57,7 @@ def _tries(repeats: LogRateLimiter, event: str, times: int) -> list[dict[str, ob
 
 _ALONE = """
 import sys
-from replicator.observe.logging import configure, get_logger, tell_repeats
+from replicator.observe.logging import configure, get_logger, log_repeats
 configure(terminal=False)
 for number in range(300):
     get_logger("somewhere").warning(f"number {number}")
@@ -66,7 +66,7 @@ if len(sys.argv) > 1:
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
     for number in range(5):
         get_logger("elsewhere").warning(f"number {number}")
-        tell_repeats()
+        log_repeats()
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     get_logger("somewhere").warning("written")
 """
@@ -93,6 +93,37 @@ def test_a_full_disk_under_the_log_costs_lines_alone(unbuffered: str, tmp_path: 
         found = json.loads(told)
         assert (found["event"], found["count"]) == ("lines could not be logged", 5)
         assert found["reason"] == "[Errno 27] File too large"
+
+
+class Disk(io.StringIO):
+    """A standard error on a disk that may be full."""
+
+    full = False
+
+    def write(self, text: str) -> int:
+        if self.full:
+            raise OSError(28, "No space left on device")
+        return super().write(text)
+
+
+def test_lost_lines_are_counted_until_their_number_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line that has it may be lost, too, and is then one more."""
+    disk, log = Disk(), get_logger("replicator.somewhere")
+    monkeypatch.setattr("sys.stderr", disk)
+    configure(terminal=False)
+    disk.full = True
+    for number in range(3):
+        log.warning("lost", number=number)
+    disk.full = False
+    log.warning("written")
+    disk.full = True
+    log_repeats()
+    disk.full = False
+    log.warning("written again")
+    log_repeats()
+    log_repeats()
+    assert [line.get("count") for line in _events(disk)] == [None, None, 4]
+    configure()
 
 
 def test_the_first_repeats_of_a_period_stand_and_the_others_are_counted() -> None:
@@ -148,7 +179,7 @@ def test_a_flood_is_short_and_complete(lines: io.StringIO) -> None:
     log = get_logger("replicator.routing.pair")
     for queue in range(1000):
         log.bind(queue=queue).warning("waiting", reason="broker away")
-    tell_repeats(now=True)  # other tests may have left some, too
+    log_repeats(now=True)  # other tests may have left some, too
     events = [event for event in _events(lines) if str(event["event"]).startswith("waiting")]
     assert [event.get("queue") for event in events[:20]] == list(range(20))
     assert len(events) == 21

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from replicator.observe.logging import configure, get_logger, tell_repeats
+from replicator.observe.logging import configure, get_logger, log_repeats
 from replicator.observe.recent_events import RecentEvents, recent_events
 
 
@@ -14,7 +14,7 @@ def test_what_is_logged_is_kept_with_its_actor_and_without_secrets() -> None:
     with structlog.contextvars.bound_contextvars(actor="page 127.0.0.1"):
         get_logger("replicator.kept").warning("kept", topics=["a", "b"], access_token="canary", long="x" * 900)
     get_logger("replicator.kept").debug("not severe enough")
-    tell_repeats(now=True)
+    log_repeats(now=True)
     (event,) = recent_events.after(before)
     assert (event.level, event.event, event.actor) == ("warning", "kept", "page 127.0.0.1")
     assert event.details["topics"] == "a, b"

@@ -82,3 +82,22 @@ def test_a_file_that_nothing_takes_is_refused_in_words(text: str, reason: str, t
     with pytest.raises(ConfigError, match=reason) as caught:
         load({"source": {"namesrv": "a:1"}, "target": {"namesrv": "b:1"}}, file=file)
     assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o644, 0o640])
+@pytest.mark.parametrize("secret", ['rest.token = "canary"', '[source]\nsecret_key = "canary"', ""])
+def test_a_file_with_a_secret_is_its_owners_alone(secret: str, mode: int, tmp_path: Path) -> None:
+    """As a file of a secret alone; one without any may be read by all."""
+    file = tmp_path / "replicator.toml"
+    file.write_text(secret)
+    file.chmod(mode)
+    given = {"source": {"namesrv": "s:1", "access_key": "a"}, "target": {"namesrv": "t:1"}}
+    if not secret or "token" in secret:
+        del given["source"]["access_key"]
+    if secret and mode & 0o077:
+        with pytest.raises(ConfigError) as caught:
+            load(given, file=file)
+        name = "rest.token" if "token" in secret else "source.secret_key"
+        assert str(caught.value) == f"config = {str(file)!r} has {name} and can be read by others: chmod 600 it"
+    else:
+        load(given, file=file)

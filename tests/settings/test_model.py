@@ -41,6 +41,7 @@ def mistakes(given: dict[str, Any]) -> str:
         ({"store_path": ""}, ["store_path", "''", "name a path, or leave it out"]),
         ({"file_connector_dir": " "}, ["file_connector_dir", "' '", "name a path, or leave it out"]),
         ({"dead_letter_topic": "a b"}, ["dead_letter_topic", "'a b'", "127 letters, digits"]),
+        ({"spark_master": ""}, ["spark_master", "''", "give a text that is not empty"]),
         ({"source__cluster": ""}, ["source.cluster", "''", "give a text that is not empty"]),
         (
             {"source__access_key": "", "source__secret_key": "x"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -56,11 +57,17 @@ def test_a_file_that_others_can_use_is_refused(path: Path, mode: int) -> None:
     assert "chmod 600" in caught.value.hint
 
 
+def _make_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
         (lambda path: path.unlink(), "cannot be read (No such file"),
-        (lambda path: (path.unlink(), path.mkdir(0o700)), "cannot be read (Is a directory"),
+        (lambda path: (path.unlink(), path.mkdir(0o755)), "is not a regular file"),
+        (_make_pipe, "is not a regular file"),
         (lambda path: path.write_bytes(b"\xff\xfe"), "is not text"),
         (lambda path: path.write_text(" \n"), "is empty"),
     ],

@@ -90,6 +90,7 @@ class PluginSourceTask(PluginTask):
         state.target = queue
         limit = min(_BYTES, self._context.message_limit(queue.broker))
         for entries, last in _batches(topic, records, limit):
+            position = self._storable(last.position)  # first: what was sent without one would come again
             writer = self._context.target.cluster.writer(queue.broker)
             await writer.connection()
             self._refuse_without_lease()
@@ -97,7 +98,7 @@ class PluginSourceTask(PluginTask):
                 await send_batch(writer, new_fields(topic, queue.queue_id), [b"".join(entries)])
             except BrokerRefused as error:
                 raise classify_refusal(error) from None
-            self.position = last.position
+            self.position = position
             state.counters.batches += 1
             state.counters.copied += len(entries)
             state.counters.copied_bytes += sum(map(len, entries))

@@ -14,6 +14,9 @@ from replicator.observe.logging import get_logger
 from replicator.plugins.interface import Position, TaskFailed
 from replicator.routing.faults import LeaseLost, MessageRejected
 from replicator.routing.state import Phase, QueueState
+from replicator.state.encoding import storable
+from replicator.state.record import Kind
+from replicator.state.record_types import Misfit
 
 __all__ = ["PluginTask"]
 
@@ -75,6 +78,21 @@ class PluginTask(ABC):
     @abstractmethod
     async def _work(self) -> None:
         """Makes the plugin's task and works until drained; raises whatever goes wrong."""
+
+    def _storable(self, position: Position) -> Position:
+        """`position` as the next owner gets it.
+
+        Raises:
+            TaskFailed: it cannot be kept.
+        """
+        try:
+            value = storable(Kind.POSITION, self.name, {"position": position})
+        except Misfit as error:
+            raise TaskFailed(
+                f"the plugin's position cannot be kept ({error.message})", hint="it is to be a small JSON object"
+            ) from None
+        kept: Position = value["position"]
+        return kept
 
     def set_phase(self, phase: Phase, reason: str = "") -> None:
         """The phase of the task, and of all its queues."""

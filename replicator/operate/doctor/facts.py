@@ -36,8 +36,9 @@ class Facts:
     def version(self) -> tuple[int, ...]:
         """Its release, empty if it does not say."""
         named = self.runtime.get("brokerVersionDesc", "").removeprefix("V").replace("_", ".").split("-")[0]
-        parts = named.split(".")
-        return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else ()
+        parts = [number(part) for part in named.split(".")]
+        known = tuple(part for part in parts if part is not None)
+        return known if len(known) == len(parts) else ()
 
     @property
     def disk(self) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -29,7 +30,10 @@ Name = Annotated[str, typer.Argument(help="The connector's name.")]
 Config = Annotated[
     list[str] | None, typer.Argument(help="Settings as name=value; or one file with them as JSON: @FILE.")
 ]
-Side = Annotated[Literal["source", "target"], typer.Option(help="The side that broker, queue and offset are of.")]
+Side = Annotated[
+    Literal["source", "target"] | None,
+    typer.Option(help="The side that broker, queue and offset are of. [default: source]", show_default=False),
+]
 
 connectors = CommandApp(no_args_is_help=True, help="List, create and control connectors.")
 plugins = CommandApp(no_args_is_help=True, help="List connector plugins and show their settings.")
@@ -63,12 +67,16 @@ def where(
     queue: Annotated[int, typer.Argument(help="The queue's id.", show_default=False)] = -1,
     offset: Annotated[int, typer.Argument(help="The message's offset there.", show_default=False)] = -1,
     key: Annotated[str, typer.Option(help="Find messages with this key instead.")] = "",
-    side: Side = "source",
+    side: Side = None,
     connector: Annotated[str, typer.Option(help="The connector that copies the topic.")] = "route",
     url: Url = HERE,
     output: Shown = Output.TABLE,
 ) -> None:
     """Show where a message is on the other side: the one at BROKER QUEUE OFFSET, or those with a key."""
+    given = {"BROKER": broker != "", "QUEUE": queue != -1, "OFFSET": offset != -1, "--side": side is not None}
+    if key and any(given.values()):
+        named = ", ".join(name for name, is_given in given.items() if is_given)
+        raise ConfigError(f"--key and {named} are both given", hint="give the key alone, or the place alone")
     rest, place = Rest(url), path("connectors", connector, "where")
     columns = ("topic", "broker", "queue", "offset")
     if key:
@@ -78,13 +86,13 @@ def where(
         return show(found, output, table(heads, rows, empty=""))
     if offset < 0:
         raise ConfigError("BROKER, QUEUE and OFFSET say which message", hint="or give --key")
-    found = rest.get(place, topic=topic, broker=broker, queue=queue, offset=offset, side=side)
+    found = rest.get(place, topic=topic, broker=broker, queue=queue, offset=offset, side=side or "source")
     return show(found, output, table(columns, [[str(found[column]) for column in columns]], empty=""))
 
 
 def top(
     url: Url = HERE,
-    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between updates.")] = 2.0,
+    interval: Annotated[float, typer.Option(min=0.2, max=86_400, help="Seconds between updates.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Show the current state once and exit.")] = False,
     output: Shown = Output.TABLE,
 ) -> None:
@@ -277,4 +285,12 @@ def _parse(given: list[str] | None) -> dict[str, Any]:
         raise ConfigError(
             f"{', '.join(map(repr, wrong))} {verb} not name=value", hint="for example topics=orders,pay-.*"
         )
-    return dict(pair.split("=", 1) for pair in given or ())
+    pairs = [pair.split("=", 1) for pair in given or ()]
+    twice = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
+    if twice:
+        verb = "is" if len(twice) == 1 else "are"
+        raise ConfigError(
+            f"{', '.join(map(repr, twice))} {verb} given twice",
+            hint="give lists with commas, as in topics=orders,pay-.*",
+        )
+    return dict(pairs)

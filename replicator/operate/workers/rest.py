@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import ssl
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ import typer
 
 from replicator.errors import ConfigError, ReplicatorError, StartupError
 from replicator.exit_codes import ExitCode
+from replicator.protocol.properties import number
 from replicator.settings.rest import refuse_unfit_token
 from replicator.settings.secret_file import read_secret
 from replicator.settings.shown import quoted
@@ -29,6 +31,9 @@ HERE: Final = "http://127.0.0.1:8082"
 
 _TIMEOUT: Final = 15.0
 _TLS_FILES: Final = ("ca_file", "cert_file", "key_file")
+#: Where a URL names none; given always, or what is behind the last colon of an IPv6 address would be taken for it.
+_PORTS: Final = {"http": http.client.HTTP_PORT, "https": http.client.HTTPS_PORT}
+_HOST: Final = re.compile(r"[^\x00-\x20\x7f]+")
 #: Seconds for which a change is retried during a rebalance.
 _PATIENCE: Final = 15.0
 
@@ -86,12 +91,14 @@ class Rest:
 
     def __init__(self, url: str, *, timeout: float = _TIMEOUT) -> None:
         self._timeout = timeout
-        parts = urlsplit(url if "//" in url else f"http://{url}")
         try:
-            host, port = parts.hostname, parts.port
-        except ValueError:
-            host, port = None, None
-        if parts.scheme not in ("http", "https") or not host:
+            parts = urlsplit(url if "//" in url else f"http://{url}")
+            usual = _PORTS[parts.scheme]
+            host, port = parts.hostname or "", usual if parts.port is None else parts.port
+            right = _HOST.fullmatch(host) is not None
+        except (ValueError, KeyError):
+            right = False
+        if not right:
             raise ConfigError(f"--url = {quoted(url)} is not a URL", hint="give http://host:port, 8082 by default")
         self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"  # as errors show it
         # Not urllib: it would use a proxy from the environment.
@@ -123,7 +130,9 @@ class Rest:
                 return found
             if status != 409 or "Retry-After" not in headers or time.monotonic() > deadline:
                 break
-            time.sleep(float(headers["Retry-After"]))
+            # A proxy may write a date instead of seconds.
+            seconds = number(headers["Retry-After"])
+            time.sleep(min(1 if seconds is None else seconds, max(0.0, deadline - time.monotonic())))
         known = found if isinstance(found, dict) else {"errors": [str(found)], "hint": ""}
         kind = NotFound if status == 404 else Refused
         raise kind("\n".join(known.get("errors", [])), hint=str(known.get("hint", "")))

@@ -12,8 +12,9 @@ import pytest
 
 from replicator.client.topics import TopicConfig
 from replicator.connector.plugin.connector import PluginRoute
+from replicator.plugins import NoConfig, Polled, Record, SourceConnector, SourceTask
 from replicator.plugins.limits import ConnectorLimits
-from replicator.plugins.registry import configure
+from replicator.plugins.registry import PluginConfig, configure
 from replicator.routing.state import Phase
 from replicator.state.connector_configs import Connectors
 from replicator.state.record import Kind
@@ -23,6 +24,35 @@ from tests.support.worker import until
 TOPIC = TopicConfig(name="t", read_queues=1, write_queues=1)
 
 LIMITS = ConnectorLimits(file_dir=Path("/"))
+
+
+class _Odd(SourceTask):
+    """Its position cannot be written."""
+
+    def __init__(self, position: Any) -> None:
+        self._position = position
+
+    async def start(self, position: Any) -> None:
+        assert position is None
+
+    async def poll(self) -> list[Polled]:
+        return [Polled(Record("t", b"body"), self._position)]
+
+    async def stop(self) -> None:
+        """Nothing was taken."""
+
+
+class _OddConnector(SourceConnector[NoConfig]):
+    config = NoConfig
+
+    def __init__(self, position: Any) -> None:
+        self._position = position
+
+    def tasks(self, config: NoConfig) -> dict[str, list[str]]:
+        return {"0": ["t"]}
+
+    def task(self, config: NoConfig, task: str) -> SourceTask:
+        return _Odd(self._position)
 
 
 @pytest.fixture
@@ -73,3 +103,22 @@ def test_what_a_task_needs_must_be_there(store: Store) -> None:
     topics["b"]["t"] = TOPIC
     sink.plan()
     assert not sink.problems
+
+
+@pytest.mark.parametrize("position", [{"file": "caf\udce9"}, {"at": object()}, [1]])
+async def test_a_position_that_cannot_be_written_fails_its_task_alone(store: Store, position: Any) -> None:
+    """Nothing is sent that would be sent again after each restart, and all other records are written."""
+    Connectors(store).create("route", {"topics": "orders"})
+    settings = PluginConfig("odd", NoConfig(), _OddConnector(position), {"0": ["t"]})
+    context = _context(store, {"b": {"t": TOPIC}})
+    context.message_limit = lambda _: 1024
+    route = PluginRoute("route", settings, context)
+    async with asyncio.TaskGroup() as group:
+        route.start(route.begin(["route/0"]), ["route/0"], group)
+        await until(lambda: route.phases() == {"route/0": {Phase.FAILED}}, seconds=10)
+        assert "position cannot be kept" in route.states[0].reason
+        route.keep(ended=False)
+        store.put(Kind.CLUSTERS, "", {})
+        await route.stop(["route/0"])
+    assert store.state.get(Kind.POSITION, "route/0") is None
+    store.write(store.snapshot())

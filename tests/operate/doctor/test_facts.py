@@ -15,6 +15,10 @@ from replicator.operate.doctor.facts import Facts
         ("V5_5_0-SNAPSHOT", (5, 5, 0)),
         ("", ()),
         ("HIGHER_VERSION", ()),
+        ("V5_²_0", ()),
+        ("V5_٣_0", ()),
+        pytest.param(f"V5_{'9' * 5000}_0", (), id="of many digits"),
+        ("V5..3", ()),
     ],
 )
 def test_versions(named: str, version: tuple[int, ...]) -> None:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from replicator.cli import app
 from replicator.errors import ConfigError
+from replicator.exit_codes import ExitCode
 from replicator.operate.workers import commands, sync
 from replicator.operate.workers.rest import Refused
 
@@ -141,6 +142,7 @@ def test_an_offset_is_shown_as_it_is_typed(monkeypatch: pytest.MonkeyPatch) -> N
     [
         (["a"], "'a' is not name=value: for example topics=orders,pay-.*"),
         (["a", "x=1", "b"], "'a', 'b' are not name=value: for example topics=orders,pay-.*"),
+        (["a=1", "b=2", "a=3"], "'a' is given twice: give lists with commas, as in topics=orders,pay-.*"),
         (["@none.json"], "'none.json' cannot be read (No such file or directory): name a readable file"),
         (
             ["@broken.json"],
@@ -174,6 +176,32 @@ def test_why_a_task_failed_is_in_the_list(monkeypatch: pytest.MonkeyPatch) -> No
     assert shown[0].split() == ["task", "worker", "state", "cause"]
     assert shown[1].split(maxsplit=3) == ["orders", "w1", "FAILED", trace.splitlines()[-1]]
     assert shown[2].split() == ["payments", "w2", "RUNNING"]
+
+
+@pytest.mark.parametrize("interval", ["nan", "inf", "1e300", "-inf"])
+def test_an_interval_that_never_ends(interval: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "Rest", lambda _: None)
+    ended = CliRunner().invoke(app, ["top", "--interval", interval])
+    assert ended.exit_code in (ExitCode.USAGE, ExitCode.BAD_CONFIG) or isinstance(ended.exception, ConfigError)
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (["east-a"], "BROKER"),
+        (["east-a", "0", "7"], "BROKER, QUEUE, OFFSET"),
+        (["--side", "source"], "--side"),
+        (["east-a", "--side", "target"], "BROKER, --side"),
+    ],
+)
+def test_where_is_asked_by_a_key_or_by_a_place(
+    more: list[str], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place would be ignored."""
+    monkeypatch.setattr(commands, "Rest", lambda _: None)
+    ended = CliRunner().invoke(app, ["where", "orders", *more, "--key", "k"])
+    assert isinstance(ended.exception, ConfigError)
+    assert str(ended.exception) == f"--key and {named} are both given: give the key alone, or the place alone"
 
 
 @pytest.mark.parametrize(("tasks", "said"), [(1, "1 task"), (2, "2 tasks"), (0, "0 tasks")])

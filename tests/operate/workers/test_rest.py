@@ -57,6 +57,38 @@ def test_a_token_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         Rest(HERE)
 
 
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://a b:80", "http://a\x7fb", "http://a:x", "http://a:-1", "//", ""]
+)
+def test_a_url_that_cannot_be_read(url: str) -> None:
+    with pytest.raises(ConfigError, match="is not a URL") as refused:
+        Rest(url)
+    assert refused.value.hint == "give http://host:port, 8082 by default"
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("http://[fe80::abcd]", 80), ("https://[::1]", 443), ("http://[::1]:8082", 8082), ("http://[::1]:0", 0)],
+)
+def test_an_address_of_ipv6(url: str, port: int) -> None:
+    """What is behind its last colon is no port."""
+    assert Rest(url)._connection().port == port
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [("2", 2), ("0", 0), ("9999", 15), ("Wed, 21 Oct 2026 07:28:00 GMT", 1), ("-1", 1), ("nan", 1)],
+)
+def test_when_to_ask_again(said: str, seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy may write a date; nobody waits longer than is waited in all."""
+    answers = [(409, {"Retry-After": said}, None), (200, {}, "done")]
+    slept: list[float] = []
+    monkeypatch.setattr(Rest, "_once", lambda *_: answers.pop(0))
+    monkeypatch.setattr("time.sleep", slept.append)
+    assert Rest(HERE).ask("PUT", "/x") == "done"
+    assert slept == [pytest.approx(seconds, abs=0.5)]
+
+
 @pytest.mark.parametrize("scheme", ["", "http://", "ftp://", "http://u:p/"])
 def test_a_url_with_a_password(scheme: str) -> None:
     """It is neither sent nor shown."""
