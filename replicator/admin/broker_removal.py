@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from replicator.admin.brokers import MappedQueue, brokers_of, discovery_of, mapped_queues
 from replicator.admin.failover_turn import NotNow, refuse_failover
-from replicator.admin.running_tasks import stopped
+from replicator.admin.running_tasks import running, stopped
 from replicator.client.nameservers import NoBrokers
 from replicator.connector.route import Route
 from replicator.errors import ConfigError
@@ -76,6 +76,7 @@ async def forget(worker: Worker, removal: Removal) -> dict[str, Any]:
     if not worker.may_send():
         raise NotNow("this worker does not reach its group", hint="ask another worker")
     async with _moving:  # or another call would take connectors that this one has stopped for stopped ones
+        await _refuse_listed(worker, removal)  # the call before this one may have taken minutes
         concerned, moves = _plan(worker, removal)  # the call before this one may have moved them
         report = _report(worker, removal, concerned, moves)
         _refuse_others(worker, removal)
@@ -108,6 +109,14 @@ async def _refuse_living(worker: Worker, removal: Removal) -> None:
     side, broker = removal.side, removal.broker
     if broker not in brokers_of(worker, side):
         raise Unknown(f"the {side} has no broker {broker!r}", hint="`replicator brokers list` shows them")
+    stopped_for_it = ", ".join(sorted(_resumed(worker, removal)))
+    more = f"; or resume what was stopped to give it up: {stopped_for_it}" if stopped_for_it else ""
+    await _refuse_listed(worker, removal, more)
+
+
+async def _refuse_listed(worker: Worker, removal: Removal, more: str = "") -> None:
+    """Checks that the broker has not come back; `more` is what can be done about it, too."""
+    side, broker = removal.side, removal.broker
     try:
         listed = (await discovery_of(worker, side).cluster.refresh()).brokers
     except NoBrokers as error:
@@ -116,11 +125,9 @@ async def _refuse_living(worker: Worker, removal: Removal) -> None:
             hint="where the source is lost as a whole, use `replicator failover --source-dead`",
         ) from None
     if broker in listed:
-        stopped_for_it = ", ".join(sorted(_resumed(worker, removal)))
         raise NotNow(
             f"the name servers of the {side} list broker {broker}: it is not gone",
-            hint="stop it, or wait up to two minutes until they have noticed that its machine is dead"
-            + (f"; or resume what was stopped to give it up: {stopped_for_it}" if stopped_for_it else ""),
+            hint=f"stop it, or wait up to two minutes until they have noticed that its machine is dead{more}",
         )
 
 
@@ -245,6 +252,8 @@ async def _move(worker: Worker, removal: Removal, concerned: Sequence[MappedQueu
             "some tasks still copy, so nothing was moved",
             hint="check their workers, then repeat the command",
         )
+    await _refuse_listed(worker, removal)
+    _refuse_running(worker, names)
     for (connector, topic), new in _plan_moves(worker, removal, concerned).items():
         store = worker.store
         store.save_queue_map(
@@ -260,6 +269,17 @@ async def _move(worker: Worker, removal: Removal, concerned: Sequence[MappedQueu
         if isinstance(route, Route):
             route.plan()
             await route.make_ready()
+
+
+def _refuse_running(worker: Worker, names: Iterable[str]) -> None:
+    """Checks that what was stopped still is; whoever deleted a connector has left nothing to be moved."""
+    connectors = worker.connectors.all()
+    for name in names:
+        if name in connectors and (connectors[name].state is not State.STOPPED or running(worker, (name,))):
+            raise NotNow(
+                f"connector {name} was resumed meanwhile, or tasks of it run, so nothing was moved",
+                hint="repeat the command",
+            )
 
 
 async def _decide(worker: Worker, removal: Removal) -> None:

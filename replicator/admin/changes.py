@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from replicator.admin.broker_removal import leave_as_it_is
-from replicator.admin.failover_turn import decided_by_hand
+from replicator.admin.failover_turn import NotNow, decided_by_hand, refuse_failover
 from replicator.admin.group_view import GroupView
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.connector.topics import RouteTopics
-from replicator.errors import ReplicatorError
+from replicator.errors import ConfigError, ReplicatorError
 from replicator.plugins.registry import PluginConfig
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, State, Unknown
@@ -25,6 +25,7 @@ __all__ = [
     "restart_task",
     "set_rates",
     "set_state",
+    "set_states",
     "task_of",
 ]
 
@@ -59,17 +60,49 @@ async def set_state(worker: Worker, name: str, state: State) -> None:
     Raises:
         Unknown: there is none.
         ConfigError: it may not run beside another one.
+        NotNow: it may not run while a failover of it is going on.
     """
     if state is State.RUNNING:
         refuse_rivals(worker, name, worker.connectors.get(name).settings)
+    await change(worker, lambda: _decide(worker, name, state))
 
-    def decide() -> Connector:
-        changed = worker.connectors.set_state(name, state)
-        decided_by_hand(SyncLedger(name, worker.store))
-        leave_as_it_is(worker.store, name)
-        return changed
+
+async def set_states(worker: Worker, state: State) -> tuple[list[str], list[str]]:
+    """Lets all connectors run, pause or stop in one change, those that may; errors also as `change`.
+
+    Returns:
+        the connectors that are as asked for, and why each of the others is not.
+    """
+    done, refused = list[str](), list[str]()
+
+    def decide() -> None:
+        for name, connector in worker.connectors.all().items():
+            try:
+                _decide_for_all(worker, connector, state)
+            except (ConfigError, NotNow) as error:
+                refused.append(f"connector {name} was not resumed, all others were: {error}")
+            else:
+                done.append(name)
 
     await change(worker, decide)
+    return done, refused
+
+
+def _decide_for_all(worker: Worker, connector: Connector, state: State) -> None:
+    if state is State.RUNNING:
+        if connector.state is state:
+            return  # nothing is decided about one that runs
+        refuse_rivals(worker, connector.name, connector.settings)
+    _decide(worker, connector.name, state)
+
+
+def _decide(worker: Worker, name: str, state: State) -> Connector:
+    if state is State.RUNNING:  # it would copy to topics that applications write to by then
+        refuse_failover(worker, name)
+    changed = worker.connectors.set_state(name, state)
+    decided_by_hand(SyncLedger(name, worker.store))
+    leave_as_it_is(worker.store, name)
+    return changed
 
 
 def refuse_rivals(worker: Worker, name: str, settings: RouteSettings | PluginConfig) -> None:
@@ -126,10 +159,14 @@ async def set_rates(worker: Worker, name: str, *, rate_messages: int, rate_bytes
     """Changes the rate limits of a route; its tasks are not restarted. Errors also as `change`.
 
     Raises:
-        Unknown: there is no such connector.
-        ConfigError: it has no rates, or these are negative.
+        Unknown: there is no such connector, or it is no route.
+        ConfigError: these are negative.
     """
     rates = {"rate_messages": rate_messages, "rate_bytes": rate_bytes}
-    config = worker.connectors.get(name).config | rates
-    await change(worker, lambda: worker.connectors.update(name, config))
+
+    def decide() -> Connector:
+        rates_of(worker, name)  # `change` may have waited: whether it is still there, and a route
+        return worker.connectors.update(name, worker.connectors.get(name).config | rates)
+
+    await change(worker, decide)
     return rates

@@ -48,6 +48,8 @@ _SHOWN: Final = 100
 #: Messages of the end of a queue that are read to find them, at most: beside letters there are those of other
 #: routes, and two steps or more for each that was sent again.
 _READ: Final = 10_000
+#: Bytes of these, at most: a letter may have a body of megabytes.
+_BYTES: Final = 64 * 1024 * 1024
 #: Messages that are read at a time, from the end backwards, and pulls under way meanwhile.
 _CHUNK: Final = 128
 _AT_ONCE: Final = 4
@@ -111,7 +113,7 @@ def letter_of(broker: str, message: StoredMessage) -> Letter | None:
 
 async def dead_letters(worker: Worker, name: str, settings: RouteSettings) -> Latest:
     """The latest dead letters of a route at all brokers of the target: of each a hundred, as far as these are
-    among the last ten thousand messages of its topic.
+    among the last ten thousand messages, or 64 MiB, of its topic.
 
     Raises:
         ClientError: a broker does not answer.
@@ -146,14 +148,17 @@ async def _latest(reader: Endpoint, topic: str, broker: str, is_ours: Callable[[
         if not is_missing(error):
             raise
         return Latest([], older=False)
-    while begin > oldest and len(letters) < _SHOWN and end - begin < _READ:
+    size = 0
+    while begin > oldest and len(letters) < _SHOWN and end - begin < _READ and size < _BYTES:
         begin, stop = max(oldest, begin - _CHUNK), begin
-        found = [
-            message async for message in read_range(reader, topic, DEAD_LETTER_QUEUE, begin, stop, at_once=_AT_ONCE)
-        ]
-        steps = [step for message in found if (step := step_of(message)) is not None] + steps
-        others = (letter_of(broker, message) for message in found if step_of(message) is None)
-        letters = [letter for letter in others if letter is not None and is_ours(letter)] + letters
+        earlier: tuple[list[Letter], list[Step]] = [], []  # their bodies are not kept
+        async for message in read_range(reader, topic, DEAD_LETTER_QUEUE, begin, stop, at_once=_AT_ONCE):
+            size += len(message.body) + len(message.properties)
+            if (step := step_of(message)) is not None:
+                earlier[1].append(step)
+            elif (letter := letter_of(broker, message)) is not None and is_ours(letter):
+                earlier[0].append(letter)
+        letters, steps = earlier[0] + letters, earlier[1] + steps
     last = last_steps(steps)
     shown = [(letter, last.get(letter.offset)) for letter in letters[-_SHOWN:]]
     return Latest(shown, older=begin > oldest or len(letters) > _SHOWN)

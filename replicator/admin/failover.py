@@ -15,7 +15,7 @@ from replicator.admin.broker_removal import leave_as_it_is
 from replicator.admin.failover_turn import NotNow, decided_by_hand, note, refuse_replaced, taking_turn
 from replicator.admin.pending_messages import Pending
 from replicator.admin.readiness import group_standings, pending_of
-from replicator.admin.running_tasks import running, stopped
+from replicator.admin.running_tasks import known_running, running, stopped
 from replicator.admin.target_losses import target_losses
 from replicator.admin.topic_lag import topic_lags
 from replicator.client.system_topics import RETRY_PREFIX
@@ -38,6 +38,10 @@ _DEAD_SECONDS: Final = 15.0
 _NOT_STOPPED: Final = (
     "some tasks still copy, so offsets and topics are left as they are:"
     " check their workers, then repeat the failover"
+)
+_RESUMED: Final = (
+    "the connector was resumed or deleted meanwhile, or tasks of it run again, so the failover is not complete:"
+    " let nobody resume it, and repeat the failover"
 )
 _UNKNOWN_HALF: Final = "transactions that wait at the source are lost with it: half messages are not parked"
 _UNKNOWN_PENDING: Final = (
@@ -99,10 +103,14 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     log.info("failover begins", connector=connector.name, topics=sorted(how.topics), source_dead=how.source_dead)
     async with taking_turn(worker, route, source_dead=how.source_dead):
         await _publish(worker, how)
+        unseen = list[str]()
         if not how.source_dead:
             await _drain(worker, connector, route, how)
+            problems = worker.refresher.problems  # at the last look, which may be later than that of the drain
+            unseen += [f"{why}; topics that were created lately may be missing" for why in problems]
         refuse_replaced(worker, route)
         report = await _switch(worker, connector.name, _current(worker, route), how)
+    report["problems"] += unseen
     try:
         await worker.changed()  # that the next one may begin
     except ClientError as error:
@@ -236,16 +244,12 @@ async def _report(
         failed.append(_UNSEEN)
     # Only a route that runs sends again what the target has lost: it does, if no topic is opened before.
     if has_stopped is not False and not (lost and how.topics and not dead):
-        before = route.sync.ledger.get("failover").get("opened", False)
-        if how.topics and has_stopped:  # known before it is so: whoever repeats this must not write to them
-            note(route.sync.ledger, opened=True)
-            await _publish(worker, how)
-        done, unknown = await route.sync.hand_over(
-            open_all=how.open_all, dry_run=how.dry_run, concerns=how.concerns
-        )
-        if how.topics and has_stopped and not _opened(done):
-            note(route.sync.ledger, opened=before)
+        standstill = _Standstill(worker, name, source_dead=dead)
+        done, unknown = await _hand_over(worker, route, how, standstill)
         failed += unknown
+        if has_stopped and not standstill.lasts():
+            has_stopped = False
+            failed.append(_RESUMED)
     groups = await group_standings(await route.sync.places())
     pending = _pending_of_dead(route) if dead else await pending_of(route, worker.context, missing)
     released, unreleased = await _released(worker, route, how, has_stopped=has_stopped)
@@ -265,6 +269,47 @@ async def _report(
         "problems": [*lost, *failed]
         + [f"{each.action.key} at {each.action.broker}: {each.error}" for each in done if each.error],
     }
+
+
+class _Standstill:
+    """Whether a connector that was stopped stays so: anybody may resume it, and what comes before takes minutes."""
+
+    def __init__(self, worker: Worker, name: str, *, source_dead: bool) -> None:
+        self._worker = worker
+        self._name = name
+        self._source_dead = source_dead
+        self._over = False
+        self._looked_at = -inf
+
+    def lasts(self) -> bool:
+        """Whether it was stopped at each look up to now."""
+        connector = self._worker.connectors.all().get(self._name)
+        self._over = self._over or connector is None or connector.state is not State.STOPPED
+        at = time.monotonic()
+        if not self._over and at - self._looked_at >= _POLL_INTERVAL:  # tasks are many, and so are changes
+            self._looked_at = at
+            self._over = known_running(self._worker, (self._name,), source_dead=self._source_dead)
+        return not self._over
+
+
+async def _hand_over(
+    worker: Worker, route: Route, how: FailoverOptions, standstill: _Standstill
+) -> tuple[list[Done], list[str]]:
+    """As `SyncTask.hand_over`, as long as the `standstill` lasts."""
+    if how.dry_run:
+        return await route.sync.hand_over(open_all=how.open_all, dry_run=True, concerns=how.concerns)
+    if not standstill.lasts():
+        return [], []
+    before = route.sync.ledger.get("failover").get("opened", False)
+    if how.topics:  # known before it is so: whoever repeats this must not write to them
+        note(route.sync.ledger, opened=True)
+        await _publish(worker, how)
+    done, unknown = await route.sync.hand_over(
+        open_all=how.open_all, concerns=how.concerns, may_go_on=standstill.lasts
+    )
+    if how.topics and not _opened(done):
+        note(route.sync.ledger, opened=before)
+    return done, unknown
 
 
 def _opened(done: Sequence[Done]) -> list[str]:

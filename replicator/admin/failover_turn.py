@@ -29,7 +29,7 @@ log = get_logger(__name__)
 
 
 class NotNow(ReplicatorError):
-    """The failover did not start; nothing has changed."""
+    """Something cannot be done now; its message says what was left as it is, and its hint how it can be done."""
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
 from replicator.errors import ReplicatorError
@@ -38,6 +38,16 @@ class Kept(Generic[Answer]):
     asking: bool = False
 
 
+@dataclass(slots=True)
+class _Entry(Generic[Answer]):
+    """What is known of a name as it is now: of another `about` nothing is."""
+
+    about: object
+    kept: Kept[Answer] = field(default_factory=Kept)
+    again_at: float = 0.0
+    asking: asyncio.Task[None] | None = None
+
+
 class KeptAnswers(Generic[Answer]):
     """The last answer about each name, from `ask`; nobody asks unless somebody looks."""
 
@@ -47,28 +57,36 @@ class KeptAnswers(Generic[Answer]):
         self._ask = ask
         self._fresh = fresh
         self._patience = patience
-        self._known: dict[str, Kept[Answer]] = {}
-        self._again_at: dict[str, float] = {}
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._entries: dict[str, _Entry[Answer]] = {}
 
-    async def get(self, name: str) -> Kept[Answer]:
-        """What is known of `name`: new where that takes seconds only, else as it was before."""
-        if time.monotonic() >= self._again_at.get(name, 0.0):
-            asking = self._asking.get(name)
+    async def get(self, name: str, about: object = None) -> Kept[Answer]:
+        """What is known of `name`: new where that takes seconds only, else as it was before.
+
+        Args:
+            about: what the answer depends on; nothing is known of `name` once this is another one.
+        """
+        entry = self._entries.get(name)
+        if entry is None or entry.about != about:
+            entry = self._entries[name] = _Entry(about)
+        if time.monotonic() >= entry.again_at:
+            asking = entry.asking
             if asking is None:
-                asking = self._asking[name] = asyncio.create_task(self._renew(name), name=f"look at {name}")
+                asking = entry.asking = asyncio.create_task(self._renew(name, entry), name=f"look at {name}")
             done, _ = await asyncio.wait([asking], timeout=self._patience)
             if done:
                 asking.result()  # an unexpected error is that of who looks
-        return replace(self._known.get(name, Kept()), asking=name in self._asking)
+        return replace(entry.kept, asking=entry.asking is not None)
 
-    async def _renew(self, name: str) -> None:
+    async def _renew(self, name: str, entry: _Entry[Answer]) -> None:
         begun = time.monotonic()
         try:
-            self._known[name] = Kept(await self._ask(name), time.time())
+            entry.kept = Kept(await self._ask(name), time.time())
         except ReplicatorError as error:
-            self._known[name] = replace(self._known.get(name, Kept()), problem=str(error))
+            entry.kept = replace(entry.kept, problem=str(error))
+        except Exception as error:  # who looks later must not take the old answer for a new one
+            entry.kept = replace(entry.kept, problem=f"{type(error).__name__}: {error}")
+            raise
         finally:
             ended = time.monotonic()
-            self._again_at[name] = ended + max(self._fresh, _PAUSE * (ended - begun))
-            self._asking.pop(name, None)
+            entry.again_at = ended + max(self._fresh, _PAUSE * (ended - begun))
+            entry.asking = None

@@ -106,11 +106,13 @@ async def by_key(worker: Worker, connector: Connector, topic: str, key: str) -> 
                 if origin is None or key.encode() not in _keys(message.properties):
                     continue
                 source = Queue(origin.broker, origin.queue_id)
-                if origin.cluster == worker.identity.source and source in queue_map:
+                target = queue_map.get(source)
+                # Copies of before a queue was moved are elsewhere, and an index does not say in which queue there.
+                if origin.cluster == worker.identity.source and target is not None and target.broker == broker:
                     found.append(
                         {
                             "source": _place(topic, source, origin.offset),
-                            "target": _place(name, queue_map[source], message.queue_offset),
+                            "target": _place(name, target, message.queue_offset),
                         }
                     )
     if not found:

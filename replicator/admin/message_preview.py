@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any, Final
 
 from replicator.client.pull import pull
@@ -59,10 +60,23 @@ def _shown(message: StoredMessage, *, with_body: bool) -> dict[str, Any]:
     return found | (preview_of(message.content, message.sys_flag) if with_body else {})
 
 
+def _inflated(body: bytes, sys_flag: int) -> bytes:
+    """A body as its producer wrote it, or its beginning that is longer than what is shown.
+
+    Raises:
+        ProtocolError: as `decompress` says.
+    """
+    try:
+        head = zlib.decompressobj().decompress(body, _SHOWN + 1)
+    except zlib.error:
+        return decompress(body, sys_flag)  # which says why it cannot be
+    return head if len(head) > _SHOWN else decompress(body, sys_flag)
+
+
 def preview_of(body: bytes, sys_flag: int) -> dict[str, Any]:
     """The beginning of a body: as text if it is UTF-8, else as hexadecimal digits."""
     try:
-        whole, kind = decompress(body, sys_flag), ""
+        whole, kind = _inflated(body, sys_flag) if is_compressed(sys_flag) else body, ""
     except ProtocolError as error:
         whole, kind = body, f"; it {error.message}"
     head = whole[:_SHOWN]

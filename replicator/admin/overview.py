@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from replicator.admin.failover_turn import NotNow
 from replicator.admin.group_view import GroupView
 from replicator.admin.kept_answers import Kept, KeptAnswers
-from replicator.admin.readiness import readiness, reasons_of_groups, reasons_of_topics
+from replicator.admin.readiness import LAST_SEEN, readiness, reasons_of_groups, reasons_of_topics
 from replicator.admin.target_losses import TARGET_LOSS
 from replicator.admin.verified_queues import differing
 from replicator.connector.route import Route
@@ -61,7 +62,7 @@ class Safety:
 class Overview:
     """The whole group in one answer; brokers are asked again at most every few seconds.
 
-    `readiness` and `plan` are kept by the names of connectors.
+    `readiness` and `plan` are kept by the names of connectors; `readiness_of` and `plan_of` give them.
     """
 
     def __init__(self, worker: Worker, history: TopicHistory) -> None:
@@ -87,14 +88,28 @@ class Overview:
             "connectors": list(connectors),
         }
 
+    async def readiness_of(self, connector: Connector) -> Kept[dict[str, Any]]:
+        """What `readiness` has found of the connector as it is configured now."""
+        return await self.readiness.get(connector.name, _identity(connector))
+
+    async def plan_of(self, connector: Connector) -> Kept[list[dict[str, Any]]]:
+        """The steps of its metadata plan, by its configuration of now."""
+        return await self.plan.get(connector.name, _identity(connector))
+
     def _route(self, name: str) -> Route:
         route = self._worker.routes.get(name)
         if not isinstance(route, Route):
             raise Unknown(f"connector {name!r} syncs no metadata", hint="only routing connectors do")
+        if route.settings != self._worker.connectors.get(name).settings:
+            raise NotNow(
+                f"connector {name} has a new configuration, and this worker still ends the tasks of the old one",
+                hint="look again in a few seconds",
+            )
         return route
 
     async def _readiness(self, name: str) -> dict[str, Any]:
-        return await readiness(self._route(name), self._worker.context)
+        route, worker = self._route(name), self._worker
+        return await readiness(route, worker.context, seen_at=worker.refresher.seen_at)
 
     async def _plan(self, name: str) -> list[dict[str, Any]]:
         plan = await self._route(name).sync.plan()
@@ -112,7 +127,7 @@ class Overview:
             "checked_at": None,
         }
         if connector.type == "ROUTE":
-            kept = await self.readiness.get(connector.name)
+            kept = await self.readiness_of(connector)
             standby = self._worker.standby
             about = safety(connector, topics, kept, at=time.time(), away="" if standby is None else standby.reason)
             about.unknown += group.unknown
@@ -139,8 +154,13 @@ class Overview:
         }
 
 
+def _identity(connector: Connector) -> object:
+    """What tells it from another connector of its name, and from itself with another configuration."""
+    return connector.made, connector.epoch, connector.settings
+
+
 def time_left(lag: float, growth: float) -> float | None:
-    """Seconds until nothing is left if the lag goes on like this; None: it does not shrink."""
+    """Seconds until nothing is left if the lag goes on like this; None: it does not shrink, as far as is known."""
     if not lag:
         return 0.0
     return lag / -growth if growth < 0 else None
@@ -207,7 +227,7 @@ def safety(
         found.unknown.append(f"what the clusters have was last seen {duration(at - kept.at)} ago{why}")
     elif kept.problem:
         found.notes.append(f"what the clusters have could not be seen again: {kept.problem}")
-    _judge(kept.value, found)
+    _judge(kept.value, found, copies=connector.state is State.RUNNING)
     waiting = pending_lines(kept.value["pending"])
     found.notes += [f"waits at the source, and is copied once it is delivered there: {line}" for line in waiting]
     return found
@@ -242,20 +262,24 @@ def _of_tasks(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
             yield f"{name}: no worker copies it{why}"
 
 
-def _judge(ready: dict[str, Any], found: Safety) -> None:
-    """Tells what a failover itself puts in order from what it does not."""
+def _judge(ready: dict[str, Any], found: Safety, *, copies: bool) -> None:
+    """Tells what a failover itself puts in order from what it does not.
+
+    Args:
+        copies: whether the route runs; where it does not, nothing is on its way.
+    """
     topics, groups = ready["topics"], ready["groups"]
     on_the_way = [
         topic
         for topic in topics
-        if not topic["problem"] and topic["seconds_known"] and topic["seconds"] < _ON_THE_WAY
+        if copies and not topic["problem"] and topic["seconds_known"] and topic["seconds"] < _ON_THE_WAY
     ]
     rereading = [group for group in groups if not group["missed"] and not group["without_offset"]]
     rereading = [group for group in rereading if not group["stopped_by"]]
     harmless = {*reasons_of_topics(on_the_way), *reasons_of_groups(rereading)}
     unknown = {*reasons_of_topics(topic for topic in topics if topic["problem"] and topic["unknown_queues"])}
     for reason in ready["reasons"]:
-        if reason in unknown:
+        if reason in unknown or reason.startswith(LAST_SEEN):
             found.unknown.append(reason)
         elif reason not in harmless:
             found.reasons.append(reason)

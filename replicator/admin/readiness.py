@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -17,18 +18,27 @@ from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
 from replicator.observe.counted import counted
+from replicator.observe.moment import moment
 from replicator.routing.parked import KINDS
 
-__all__ = ["group_standings", "pending_of", "readiness", "reasons_of_groups", "reasons_of_topics"]
+__all__ = ["LAST_SEEN", "group_standings", "pending_of", "readiness", "reasons_of_groups", "reasons_of_topics"]
 
+#: How a reason begins that says nothing of topics of which nobody knows.
+LAST_SEEN: Final = "which topics the clusters have was last seen at"
+
+#: Looks at the clusters that may fail before what is known of them is called old.
+_LOOKS: Final = 3
 _COUNTED: Final = (
     *("redelivered", "missed", "without_offset", "not_copied", "before_start"),
     *("in_flight", "acknowledged_after"),
 )
 
 
-async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
+async def readiness(route: Route, context: ConnectorContext, *, seen_at: float) -> dict[str, Any]:
     """What blocks a failover now, and how much is not copied yet.
+
+    Args:
+        seen_at: when it was last looked which topics both clusters have, in seconds since the epoch.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
@@ -41,6 +51,7 @@ async def readiness(route: Route, context: ConnectorContext) -> dict[str, Any]:
     pending = await pending_of(route, context, topics)
     differences = [action.shown() for action in plan.steps if action.kind != "offsets"]
     reasons = [
+        *_of_last_look(seen_at, _LOOKS * context.metadata_refresh_interval),
         *reasons_of_topics(topics),
         *await target_losses(route.sync.copied.snapshot(), context),
         *differing(verified),
@@ -82,6 +93,14 @@ async def pending_of(
     found = await pending_messages(source, source.brokers(), selector.selects, synced.selects)
     found.problems += route.sync.in_flight_problems
     return found.shown(parking)
+
+
+def _of_last_look(seen_at: float, longest: float) -> Iterable[str]:
+    if time.time() - seen_at > longest:
+        yield (
+            f"{LAST_SEEN} {moment(seen_at)}: what was created since is not copied;"
+            " the worker's log says why (`refresh failed`)"
+        )
 
 
 def reasons_of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:

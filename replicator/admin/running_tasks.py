@@ -9,7 +9,7 @@ from typing import Final
 from replicator.routing.task_id import TaskId
 from replicator.worker.worker import Worker
 
-__all__ = ["running", "stopped"]
+__all__ = ["known_running", "running", "stopped"]
 
 #: Seconds between two looks whether tasks have stopped, and that they may take.
 _POLL_INTERVAL: Final = 0.1
@@ -21,6 +21,12 @@ def running(worker: Worker, connectors: Collection[str], *, source_dead: bool = 
 
     With the source dead, as far as the target's log says so.
     """
+    may_start = not source_dead and not worker.coordinator.adopted
+    return may_start or known_running(worker, connectors, source_dead=source_dead)
+
+
+def known_running(worker: Worker, connectors: Collection[str], *, source_dead: bool = False) -> bool:
+    """Whether a worker says that it runs a task of `connectors`, or has one assigned; a rebalance alone is none."""
     coordinator = worker.coordinator
     tasks = {*coordinator.running}
     others = worker.seen_at_target if source_dead else coordinator.membership.others
@@ -28,8 +34,7 @@ def running(worker: Worker, connectors: Collection[str], *, source_dead: bool = 
         tasks.update(other.tasks, other.releasing)
     if not source_dead:  # who has not heard yet that they have no owner may start them
         tasks.update(coordinator.assignment.owners)
-    may_start = not source_dead and not coordinator.adopted
-    return may_start or any(TaskId.parse(task).connector in connectors for task in tasks)
+    return any(TaskId.parse(task).connector in connectors for task in tasks)
 
 
 async def stopped(worker: Worker, connectors: Collection[str], *, source_dead: bool = False) -> bool:

@@ -49,13 +49,12 @@ def connector_routes(worker: Worker) -> APIRouter:
 
 def _add_states_of_all(routes: APIRouter, worker: Worker) -> None:
     """Pause, resume and stop of all connectors: these paths must come before those of one."""
-    connectors = worker.connectors
 
     async def set_all(state: State) -> JSONResponse:
-        names = list(connectors.all())
-        for name in names:
-            await changes.set_state(worker, name, state)
-        return answer(dict.fromkeys(names, state.value))
+        done, refused = await changes.set_states(worker, state)
+        if refused:
+            raise ConfigError("\n".join(refused))
+        return answer(dict.fromkeys(done, state.value))
 
     @routes.put("/connectors/stop/all", **enveloped(dict[str, str], 409, 503))
     async def stop_connectors() -> JSONResponse:
@@ -70,17 +69,7 @@ def _add_states_of_all(routes: APIRouter, worker: Worker) -> None:
     @routes.put("/connectors/resume/all", **enveloped(dict[str, str], 400, 409, 503))
     async def resume_connectors() -> JSONResponse:
         """Lets all connectors run that may; the error names the others."""
-        refused = []
-        for name, connector in connectors.all().items():
-            if connector.state is State.RUNNING:
-                continue
-            try:
-                await changes.set_state(worker, name, State.RUNNING)
-            except ConfigError as error:
-                refused.append(f"connector {name} was not resumed, all others were: {error.message}")
-        if refused:
-            raise ConfigError("\n".join(refused))
-        return answer(dict.fromkeys(connectors.all(), State.RUNNING.value))
+        return await set_all(State.RUNNING)
 
 
 def _add_states(routes: APIRouter, worker: Worker) -> None:

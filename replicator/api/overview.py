@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Header
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
+from starlette.types import Receive, Scope, Send
 
 from replicator.admin.overview import Overview
 from replicator.api.answer import Answer
@@ -59,7 +60,10 @@ class ConnectorOverview(Answer):
     verified_age_seconds: float
     rate: Annotated[float | None, Field(description="messages per second, lately; null: not known yet")]
     eta_seconds: Annotated[
-        float | None, Field(description="until nothing is left, at this rate; null: the lag does not shrink")
+        float | None,
+        Field(
+            description="until nothing is left, at this rate; null: the lag does not shrink, or it is not known yet"
+        ),
     ]
 
 
@@ -98,6 +102,21 @@ _STREAM: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
+class _Feed(StreamingResponse):
+    """Server-sent events; `ended` is called at their end, also where the browser has gone before they begin."""
+
+    def __init__(self, events: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(events, media_type="text/event-stream", headers=headers)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
+
+
 def overview_routes(overview: Overview, *, closing: Callable[[], bool]) -> APIRouter:
     """/overview and /events.
 
@@ -125,17 +144,13 @@ def overview_routes(overview: Overview, *, closing: Callable[[], bool]) -> APIRo
         if open_feeds >= _FEEDS:
             raise NotDone(f"{_FEEDS} feeds are open already", hint="close one, or ask another worker")
 
-        async def counted() -> AsyncIterator[bytes]:
+        def ended() -> None:
             nonlocal open_feeds
-            open_feeds += 1
-            try:
-                async for each in stream(recent_events, _number(last_event_id, after), closing=closing):
-                    yield each
-            finally:
-                open_feeds -= 1
+            open_feeds -= 1
 
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(counted(), media_type="text/event-stream", headers=headers)
+        feed = _Feed(stream(recent_events, _number(last_event_id, after), closing=closing), ended)
+        open_feeds += 1  # before it begins: others may ask until then
+        return feed
 
     return routes
 

@@ -88,7 +88,7 @@ def sync_routes(worker: Worker) -> APIRouter:
     async def get_readiness(name: str) -> JSONResponse:
         """What a failover now would mean: messages not copied yet, consumer groups' offsets, differences."""
         _, route = found(name)
-        return answer(await readiness(route, worker.context))
+        return answer(await readiness(route, worker.context, seen_at=worker.refresher.seen_at))
 
     @routes.post("/connectors/{name}/failover", **enveloped(sync_answers.FailoverReport, 400, 404, 409, 503))
     async def fail_over(name: str, how: FailoverRequest) -> JSONResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from replicator.routing.selector import TopicSelector
 from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings
 from replicator.state.known_brokers import forgotten
-from replicator.state.record import Kind
+from replicator.state.record import Kind, Version
 
 __all__ = ["RouteTopics"]
 
@@ -133,13 +133,8 @@ class RouteTopics:
         target = self._context.target.topics
         known = {topic: store.whole_queue_map(self.name, topic) for topic in maps}
         gone = forgotten(store.state, "source")
-        names = chosen_names(
-            source,
-            self.selector,
-            self.settings.rename,
-            self._context.identity,
-            system=[*self._context.system_names()],
-        )
+        system = [*self._context.system_names()]
+        names = chosen_names(source, self.selector, self.settings.rename, self._context.identity, system=system)
         names |= self.parked
         left = {topic: self._left(topic) for topic in names}
         protected = names.keys() - self.parked.keys() if self.settings.protect_target else ()
@@ -148,11 +143,8 @@ class RouteTopics:
 
     def _left(self, topic: str) -> frozenset[Queue]:
         """Target queues that nothing more goes to: those that were given up, and those with copies of others."""
-        given_up, of_others = (
-            self._context.store.left(self.name, topic),
-            self._others.queues.get(topic, frozenset()),
-        )
-        return given_up | of_others | self._untold.get(topic, frozenset())
+        given_up = self._context.store.left(self.name, topic)
+        return given_up | self._others.queues.get(topic, frozenset()) | self._untold.get(topic, frozenset())
 
     def _is_away(self, topic: str, queue_map: QueueMap) -> bool:
         """Whether a topic that no broker shows is on one whose master does not answer: it is not gone."""
@@ -233,24 +225,39 @@ class RouteTopics:
         """Gives the target's topics the queues that they need, and keeps the queue maps; the leader does it.
 
         What cannot be made is a problem of that topic alone.
+
+        Raises:
+            StartupError: the connector was deleted, stopped or changed; since then nothing was made or kept.
         """
-        new_route = not self._context.store.queue_maps(self.name)
+        new_route, version = not self._context.store.queue_maps(self.name), self._version()
         maps = await self.find_maps()
         for plan in self.plans:
             if plan.topic in maps and not await self._finds_room(plan, maps[plan.topic]):
                 del maps[plan.topic]
         if any(plan.writes for plan in self.plans):
             await self._context.target.refresh()  # or a topic might be created over changes made meanwhile
+        self._refuse_changed(version)
         self.plan()
         before = self._context.target.topics
         groups = RetryGroups(self._context.source.cluster, self._context.target.cluster)
 
         async def make(plan: TopicPlan) -> None:
-            if plan.topic in maps and await self._make(plan, groups):
+            made = plan.topic in maps and await self._make(plan, groups, lambda: self._version() == version)
+            if made and self._version() == version:
                 self._keep_map(plan, maps[plan.topic], before, new_route=new_route)
 
         ready = [plan for plan in self.plans if not plan.problem and self.problems.get(plan.topic) != _GONE]
         await bounded(make, ready, at_once=_AT_ONCE)
+        self._refuse_changed(version)
+
+    def _version(self) -> Version | None:
+        """Of the connector as the group has it: each change makes another one. None: the group has none."""
+        record = self._context.store.state.record(Kind.CONNECTOR, self.name)
+        return None if record is None else record.version
+
+    def _refuse_changed(self, version: Version | None) -> None:
+        if self._version() != version:
+            raise StartupError(f"connector {self.name} was deleted, stopped or changed", hint="repeat this")
 
     def is_gone(self, target_topic: str, broker: str) -> bool:
         """Whether a broker of the target that shows its topics does not have this one."""
@@ -285,12 +292,14 @@ class RouteTopics:
             self._report(plan.topic, StartupError(problem), "")
         return not problem
 
-    async def _make(self, plan: TopicPlan, groups: RetryGroups) -> bool:
-        """Creates the topic at the target's brokers; returns whether it exists now."""
+    async def _make(self, plan: TopicPlan, groups: RetryGroups, is_current: Callable[[], bool]) -> bool:
+        """Creates the topic at the target's brokers while `is_current`; returns whether it exists now."""
         try:
-            if plan.writes or not self._context.store.is_mapped(self.name, plan.topic):
+            if is_current() and (plan.writes or not self._context.store.is_mapped(self.name, plan.topic)):
                 await groups.make(plan)
             for broker, topic in plan.writes:
+                if not is_current():
+                    return False
                 await write_topic(self._context.target.cluster.writer(broker), topic)
                 log.info(
                     "topic prepared at the target",
@@ -333,7 +342,7 @@ class RouteTopics:
         A topic without copies has an empty one. One whose queues cannot be read has none, and a problem. Of topics
         with one name at the target each gets those queues that are surely its own.
         """
-        store = self._context.store
+        store, version = self._context.store, self._version()
         maps, taken = store.queue_maps(self.name), defaultdict[str, set[Queue]](set)
         for topic in maps:
             taken[store.target_topic(self.name, topic)].update(store.whole_queue_map(self.name, topic).values())
@@ -348,6 +357,7 @@ class RouteTopics:
             except (ClientError, ProtocolError) as error:
                 self._report(plan.topic, error, "let the target's account read the topic")
                 continue
+            self._refuse_changed(version)
             maps[plan.topic] = found = copies.ours
             self._untold[plan.topic] = frozenset(copies.untold)
             taken[name].update(found.values())

@@ -17,6 +17,8 @@ _INTERVAL: Final = 10.0
 _SPAN: Final = 3 * 3600.0
 #: Points of all topics together; one takes 8 bytes. 10,000 topics have one point each 80 seconds.
 _MOST: Final = 2_000_000
+#: Points at which a count may be below its highest: while tasks change hands, nobody tells those of some queues.
+_LOWER: Final = 6
 #: Points from which a trend is taken.
 _TREND: Final = 4
 
@@ -42,19 +44,27 @@ class Trend(NamedTuple):
 class _Line:
     """The points of one topic, at the times of all."""
 
-    __slots__ = ("copied", "copied_at", "lag", "rate")
+    __slots__ = ("copied", "copied_at", "highest", "lag", "lower", "rate")
 
     def __init__(self, missing: int) -> None:
         self.lag = array("f", [nan]) * missing
         self.rate = array("f", [nan]) * missing
         self.copied = nan
         self.copied_at = nan
+        #: The highest count, and for how many points the count has been below it.
+        self.highest = nan
+        self.lower = 0
 
     def add(self, at: float, lag: float, copied: float) -> None:
         elapsed = at - self.copied_at
-        # A count that has shrunk is that of a worker that died and had not told the last of it.
-        self.rate.append(nan if isnan(elapsed) or elapsed <= 0 else max(0.0, copied - self.copied) / elapsed)
+        is_lower = copied < self.highest and self.lower < _LOWER  # later it has begun anew, or some of it is lost
+        # Neither what is missing from a count nor its return was copied between two points.
+        unknown = is_lower or self.lower or isnan(elapsed) or elapsed <= 0
+        self.rate.append(nan if unknown else (copied - self.copied) / elapsed)
         self.lag.append(lag)
+        self.lower = self.lower + 1 if is_lower else 0
+        if not is_lower:
+            self.highest = copied
         self.copied, self.copied_at = copied, at
 
     def add_nothing(self) -> None:
@@ -122,18 +132,18 @@ class TopicHistory:
         return [point for point in points if not isnan(point.lag)]
 
     def trend(self, key: Key) -> Trend | None:
-        """How a topic has done over its last points; None where there are fewer than two."""
+        """How a topic has done over its last points; None where there are fewer than two, or no rate is known."""
         line = self._lines.get(key)
         if line is None:
             return None
         first = max(0, len(self._times) - _TREND)
         points = [n for n in range(first, len(self._times)) if not isnan(line.lag[n])]
-        if len(points) < 2:
+        rates = [line.rate[n] for n in points if not isnan(line.rate[n])]
+        if len(points) < 2 or not rates:
             return None
         elapsed = self._times[points[-1]] - self._times[points[0]]
-        rates = [line.rate[n] for n in points if not isnan(line.rate[n])]
         growth = (line.lag[points[-1]] - line.lag[points[0]]) / elapsed
-        return Trend(sum(rates) / len(rates) if rates else 0.0, growth)
+        return Trend(sum(rates) / len(rates), growth)
 
     @property
     def begun_at(self) -> float:

@@ -12,12 +12,16 @@ from structlog.contextvars import bound_contextvars
 
 from replicator.admin.changes import change, refuse_rivals
 from replicator.api.checking import refuse_wrong
-from replicator.errors import ConfigError
+from replicator.errors import ConfigError, ReplicatorError
 from replicator.page.context import PageContext
 from replicator.page.forms import actor_of, fields, sent_to
 from replicator.state.connector_configs import Connector
 
 __all__ = ["ConfigurationForm", "differing_lines", "parsed"]
+
+
+class _Stale(ReplicatorError):
+    """The configuration is not the one that whoever changes it has seen."""
 
 
 class ConfigurationForm:
@@ -47,16 +51,23 @@ class ConfigurationForm:
             refuse_rivals(worker, connector.name, settings)
         except ConfigError as error:
             return self._answer(request, connector, text, mistakes=error.message.splitlines())
-        as_it_is = written(connector.config)
         if given.get("apply") == "yes":
-            if given.get("known", "").split() != as_it_is.split():  # forms end their lines in another way
-                stale = ["somebody has changed the configuration meanwhile: look at the differences again"]
-                return self._answer(request, connector, text, mistakes=stale)
-            with bound_contextvars(actor=actor_of(request)):
-                await change(worker, lambda: worker.connectors.update(connector.name, config))
+            try:
+                with bound_contextvars(actor=actor_of(request)):
+                    await change(worker, lambda: self._update(connector.name, config, given.get("known", "")))
+            except _Stale as error:
+                known = worker.connectors.get(connector.name)
+                return self._answer(request, known, text, mistakes=[error.message])
             return sent_to("/page/connector", connector=connector.name, done="configuration changed")
         after = Connector(connector.name, settings, connector.state, "rest", 0).config
         return self._answer(request, connector, text, lines=differing_lines(connector.config, after))
+
+    def _update(self, name: str, config: dict[str, Any], known: str) -> Connector:
+        """Changes the configuration if it is still as in `known`: no other change comes between."""
+        connectors = self._page.worker.connectors
+        if known.split() != written(connectors.get(name).config).split():  # forms end their lines in another way
+            raise _Stale("somebody has changed the configuration meanwhile: look at the differences again")
+        return connectors.update(name, config)
 
     def _answer(
         self,

@@ -53,7 +53,8 @@ class DeadLetterViews:
         """Sends one again; the browser then sees the letters as they are.
 
         Raises:
-            Unknown, ConfigError, NotNow, ClientError: as `Resend.carried_out` says.
+            ConfigError: no letter is named.
+            Unknown, ConfigError, BeingSent, ClientError: as `Resend.carried_out` says.
         """
         connector = self._page.worker.connectors.get(request.path_params["name"])
         given = await fields(request)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,7 +19,7 @@ from replicator.observe.recent_events import Event, RecentEvents, recent_events
 
 __all__ = ["FailoverRun", "FailoverRuns"]
 
-#: Runs that are remembered, and steps of one.
+#: Runs that are remembered once they have ended, and steps of one.
 _KEPT: Final = 20
 _STEPS: Final = 200
 
@@ -56,7 +55,7 @@ class FailoverRuns:
 
     def __init__(self, events: RecentEvents = recent_events) -> None:
         self._events = events
-        self._runs: deque[FailoverRun] = deque(maxlen=_KEPT)
+        self._runs: list[FailoverRun] = []
         self._ids = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -82,7 +81,8 @@ class FailoverRuns:
             begun_at=time.time(),
             after=self._events.last,
         )
-        self._runs.appendleft(run)
+        old = [each.id for each in self._runs if not each.going_on][_KEPT:]
+        self._runs = [run, *(each for each in self._runs if each.id not in old)]
         task = asyncio.create_task(self._carry_out(run, fail_over), name=f"failover {run.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -76,7 +76,7 @@ class ConnectorForms:
         """`pause`, `resume`, `stop`, `restart`, `restart-task` or `rates`.
 
         Raises:
-            Unknown, ConfigError, Rebalancing, Unreachable: as `changes` says.
+            Unknown, ConfigError, NotNow, Rebalancing, Unreachable: as `changes` says.
         """
         name, action = request.path_params["name"], request.path_params["action"]
         given = await fields(request)

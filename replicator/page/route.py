@@ -37,7 +37,7 @@ class RouteViews:
             title="Readiness",
             connector=connector,
             picks=True,
-            kept=await self._page.overview.readiness.get(connector.name),
+            kept=await self._page.overview.readiness_of(connector),
             about=about,
             rows=_ROWS,
         )
@@ -55,7 +55,7 @@ class RouteViews:
             picks=True,
             status={} if sync is None else sync.status,
             audit=[] if sync is None else list(reversed(sync.ledger.get("audit").get("entries", []))),
-            kept=await page.overview.plan.get(connector.name),
+            kept=await page.overview.plan_of(connector),
             rows=_ROWS,
         )
 

@@ -202,12 +202,15 @@ class Routes:
     async def make_ready(self) -> bool:
         """The leader makes the target ready for all running routes; False when it has to try again."""
         done = True
-        for name, connector in self._connectors.all().items():
-            route = self._routes.get(name)
-            if route is None or connector.state is not State.RUNNING:
+        for name in self._connectors.all():
+            connector = self._connectors.all().get(name)  # as it is now: those before it may have taken minutes
+            if connector is None or name not in self._routes or connector.state is not State.RUNNING:
+                continue
+            if not self._is_current(connector):
+                done = False
                 continue
             try:
-                await route.make_ready()
+                await self._routes[name].make_ready()
             except (ReplicatorError, OSError) as error:
                 done = False
                 log.warning("target cannot be prepared", connector=name, reason=str(error))

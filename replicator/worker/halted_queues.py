@@ -39,12 +39,13 @@ _REASONS: Final = {
 
 class _Halted(NamedTuple):
     route: Route
+    task: str
     target: Queue
     phase: Phase
 
 
 class HaltedQueues:
-    """The halted queues of all routes, as `refresh` found them last; none while another worker does.
+    """The halted queues of all routes, as `refresh` found them last; none where another worker looked then.
 
     Args:
         skews: by source broker, the seconds that its clock is ahead of ours.
@@ -64,11 +65,19 @@ class HaltedQueues:
         self._context = context
         self._skews = skews
         self._states: dict[tuple[str, MessageQueue], QueueState] = {}
+        self._tasks: dict[tuple[str, MessageQueue], str] = {}
         self._not_before = 0.0
 
     @property
     def states(self) -> list[QueueState]:
-        return list(self._states.values())
+        """Without those whose tasks have started since, on any worker: who runs them tells of them."""
+        running = self._running()
+        return [state for key, state in self._states.items() if self._tasks[key] not in running]
+
+    def _running(self) -> set[str]:
+        coordinator = self._coordinator
+        others = coordinator.membership.others.values()
+        return {*coordinator.running, *(task for other in others for task in other.tasks)}
 
     async def refresh(self) -> None:
         """Finds out which queues are halted, and asks the source for their lag."""
@@ -77,6 +86,7 @@ class HaltedQueues:
             return
         found = dict(self._halted())
         self._states = {key: self._states.get(key) or _new(key, halted) for key, halted in found.items()}
+        self._tasks = {key: halted.task for key, halted in found.items()}
         for key, halted in found.items():
             self._restore(self._states[key], halted)
         began = time.monotonic()
@@ -86,9 +96,7 @@ class HaltedQueues:
             self._not_before = time.monotonic() + _PAUSE * (time.monotonic() - began)
 
     def _halted(self) -> Iterator[tuple[tuple[str, MessageQueue], _Halted]]:
-        coordinator = self._coordinator
-        owners, others = coordinator.assignment.owners, coordinator.membership.others.values()
-        running = {*coordinator.running, *(task for other in others for task in other.tasks)}
+        owners, running = self._coordinator.assignment.owners, self._running()
         for name, connector in self._connectors.all().items():
             route = self._routes.get(name)
             if not isinstance(route, Route):
@@ -99,7 +107,7 @@ class HaltedQueues:
                     task = route.task_of(queue)
                     phase = _phase(connector, owned=task in owners)
                     if phase is not None and task not in running:
-                        yield (name, queue), _Halted(route, target, phase)
+                        yield (name, queue), _Halted(route, task, target, phase)
 
     def _restore(self, state: QueueState, halted: _Halted) -> None:
         position = state.progress.position

@@ -41,8 +41,11 @@ class Refresher:
         runner: TaskRunner,
         agenda: Agenda,
     ) -> None:
-        #: When both clusters were looked at last, in seconds since the epoch.
+        #: When both clusters were looked at last, in seconds since the epoch; 0: not since this was made.
         self.refreshed_at = 0.0
+        #: Why a side could not be looked at the last time.
+        self.problems: list[str] = []
+        self._begun_at = time.time()
         self._sides: dict[Side, Discovery] = {"source": source, "target": target}
         #: What the connectors were planned by last; others look at the clusters, too, and see a change before us.
         self._planned = self._revisions()
@@ -57,9 +60,16 @@ class Refresher:
     def _revisions(self) -> dict[Side, int]:
         return {side: discovery.revision for side, discovery in self._sides.items()}
 
+    @property
+    def seen_at(self) -> float:
+        """As `refreshed_at`; whoever makes this has just looked at both, too."""
+        return self.refreshed_at or self._begun_at
+
     async def refresh(self) -> None:
-        """Looks for new topics and queues, and for brokers and masters that have moved."""
-        agenda = self._agenda
+        """Looks for new topics and queues, and for brokers and masters that have moved.
+
+        A cluster or log that cannot be asked is logged, and no error: of clusters, `problems` says why.
+        """
         refreshes = [self._refresh_side(side) for side in self._sides]
         logs = [each.refresh() for each in (self._control, self._mirror) if each is not None]
         ended = await asyncio.gather(*refreshes, *logs, return_exceptions=True)
@@ -69,10 +79,24 @@ class Refresher:
                 raise failure
         for reason in dict.fromkeys(map(str, failures)):
             log.warning("refresh failed", reason=reason)
+        unseen = {
+            side: each
+            for side, each in zip(self._sides, ended, strict=False)  # what ended after them are the logs
+            if isinstance(each, BaseException)
+        }
+        self.problems = [f"the {side} could not be looked at: {error}" for side, error in unseen.items()]
         for route in self._routes:
             route.follow_clusters()
-        if failures:
+        if "source" in unseen:  # none of its masters is known to be there: what was deleted would look as if away
             return
+        self._plan()
+        if not unseen:
+            self.refreshed_at = time.time()
+        self._agenda.wake()
+
+    def _plan(self) -> None:
+        """Plans the connectors again if anything has changed, and starts queues that are new."""
+        agenda = self._agenda
         revisions = self._revisions()
         changed = agenda.plan or revisions != self._planned
         log.debug("cluster metadata refreshed", changed=changed)
@@ -83,8 +107,6 @@ class Refresher:
             agenda.make_ready = True
         if self._group.coordinator.holds_lease(now()):
             self._runner.start_new_queues()
-        self.refreshed_at = time.time()
-        agenda.wake()
 
     async def _refresh_side(self, side: Side) -> None:
         discovery = self._sides[side]

@@ -17,7 +17,7 @@ from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
 from replicator.settings import RouteSettings
-from replicator.state.connector_configs import Connector
+from replicator.state.connector_configs import Connector, State
 from replicator.state.record_types import fit
 from replicator.state.shared_state import SharedState
 from replicator.worker.worker import Worker
@@ -48,7 +48,7 @@ class Setup:
         self.state_of_group = SharedState("w1")
         self.kept: dict[str, Any] = {}
         self.late: set[tuple[str, str, Queue]] = set()
-        self.state = "RUNNING"
+        self.state: str = State.RUNNING
         self.settings = RouteSettings()
         self.asked = 0
         queues = {Queue(broker, 0): Queue("x", 0) for broker in ("alive", "dead")}
@@ -88,9 +88,13 @@ class Setup:
             may_send=lambda: True,
             changed=self.changed,
             connectors=SimpleNamespace(
-                get=self.get, set_state=self.set_state, fail_over=self.fail_over, update=self.update
+                get=self.get,
+                all=lambda: {"route": self.get("route")},
+                set_state=self.set_state,
+                fail_over=self.fail_over,
+                update=self.update,
             ),
-            refresher=SimpleNamespace(refresh=self.changed),
+            refresher=SimpleNamespace(refresh=self.changed, problems=[]),
             seen_at_target={},
             sees_others=True,
             settings=SimpleNamespace(heartbeat_interval=0.001, session_timeout=0.1),
@@ -115,12 +119,13 @@ class Setup:
         self.set_state(name, "STOPPED", alone=alone)
 
     def set_state(self, _name: str, state: str, *, alone: bool = False) -> None:
+        self.state = State(state)
         self.told.append(f"{state} alone" if alone else str(state))
 
     def update(self, _name: str, config: dict[str, Any]) -> None:
         self.told.append(f"without {config['exclude_topics']}")
 
-    async def hand_over(self, *, open_all: bool, dry_run: bool, concerns: Any) -> tuple[list[Any], list[str]]:
+    async def hand_over(self, *, dry_run: bool = False, **_how: Any) -> tuple[list[Any], list[str]]:
         self.told.append("would hand over" if dry_run else "handed over")
         return [], []
 

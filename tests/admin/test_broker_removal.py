@@ -16,6 +16,7 @@ from replicator.admin.failover_turn import NotNow
 from replicator.connector.route import Route
 from replicator.routing.queue_map import Queue
 from replicator.state.connector_configs import State
+from replicator.state.known_brokers import record_of
 from tests.support.page import PagedWorker, paged_worker
 
 GONE = Removal(side="target", broker="west-a", queues_to="west-b", lost="resend")
@@ -40,9 +41,11 @@ class Removing:
         for name in ("plan", "make_ready"):
             monkeypatch.setattr(Route, name, nothing if name == "make_ready" else lambda _: None)
         monkeypatch.setattr(broker_removal, "stopped", self.stopped)
+        monkeypatch.setattr(broker_removal, "running", lambda *_: False)
+        self.back = False
 
     async def refresh(self) -> Any:
-        return SimpleNamespace(brokers={"west-b": 0})
+        return SimpleNamespace(brokers={"west-b": 0} | ({"west-a": 0} if self.back else {}))
 
     async def stopped(self, *_: object) -> bool:
         await asyncio.sleep(0.01)
@@ -113,6 +116,58 @@ async def test_somebody_stops_the_connector_meanwhile(removing: Removing, monkey
     monkeypatch.setattr(broker_removal, "stopped", decided)
     await forget(removing.worker, GONE)
     assert removing.connectors.get("route").state is State.STOPPED
+
+
+async def test_a_broker_that_comes_back_meanwhile_is_kept(
+    removing: Removing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its connectors are being stopped, which takes up to a minute."""
+    before = removing.store.whole_queue_map("route", "orders")
+
+    async def back(*_: object) -> bool:
+        removing.back = True
+        return True
+
+    monkeypatch.setattr(broker_removal, "stopped", back)
+    with pytest.raises(NotNow, match="list broker west-a: it is not gone"):
+        await forget(removing.worker, GONE)
+    assert removing.store.whole_queue_map("route", "orders") == before
+    assert removing.connectors.get("route").state is State.RUNNING
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+async def test_a_broker_that_comes_back_while_another_removal_goes_on(removing: Removing, side: Any) -> None:
+    """It has waited for its turn since it was last looked at."""
+    removal = Removal(side=side, broker="west-a", queues_to="west-b", lost="skip")
+    if side == "source":
+        removing.store.save_queue_map("route", "bills", "bills", {Queue("west-a", 0): Queue("west-b", 7)})
+    async with broker_removal._moving:
+        waits = asyncio.create_task(forget(removing.worker, removal))
+        await asyncio.sleep(0.01)
+        removing.back = True
+    with pytest.raises(NotNow, match="it is not gone"):
+        await waits
+    assert record_of(removing.store.state, side, "west-a") is None
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+async def test_nothing_is_moved_once_somebody_has_resumed(
+    removing: Removing, monkeypatch: pytest.MonkeyPatch, *, resumed: bool
+) -> None:
+    """Or while a task of it runs after all: the map is what it copies by."""
+    before = removing.store.whole_queue_map("route", "orders")
+
+    async def meanwhile(*_: object) -> bool:
+        if resumed:
+            removing.connectors.set_state("route", State.RUNNING)
+        return True
+
+    monkeypatch.setattr(broker_removal, "stopped", meanwhile)
+    monkeypatch.setattr(broker_removal, "running", lambda *_: not resumed)
+    with pytest.raises(NotNow, match="connector route was resumed meanwhile"):
+        await forget(removing.worker, GONE)
+    assert removing.store.whole_queue_map("route", "orders") == before
+    assert removing.connectors.get("route").state is State.RUNNING
 
 
 async def test_a_removal_is_completed_after_a_failover(removing: Removing, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from replicator.admin import changes
 from replicator.admin.changes import Rebalancing, rates_of, restart_task, set_rates, set_state
+from replicator.admin.failover_turn import NotNow
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.state.connector_configs import State, Unknown
 from tests.support.page import PagedWorker, paged_worker
@@ -33,6 +35,49 @@ async def test_a_state_that_somebody_chose_is_not_that_of_an_interrupted_failove
         ledger.put("failover", {"resume": "RUNNING", "by": "w1"})
         await set_state(paged.worker, "route", State.STOPPED)
         assert ledger.get("failover") == {"by": "w1"}
+
+
+async def test_nothing_runs_while_it_is_failed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The failover itself resumes it, where only some topics are switched; and people may stop it."""
+    monkeypatch.setattr(changes, "refuse_rivals", lambda *_: None)
+    with paged_worker(tmp_path) as paged:
+        paged.worker.switching.add("route")
+        await set_state(paged.worker, "route", State.STOPPED)
+        with pytest.raises(NotNow, match="a failover of connector route is going on"):
+            await set_state(paged.worker, "route", State.RUNNING)
+        assert paged.connectors.get("route").state is State.STOPPED
+        paged.worker.switching.clear()
+        await set_state(paged.worker, "route", State.RUNNING)
+        assert paged.connectors.get("route").state is State.RUNNING
+
+
+def _while_it_waits(monkeypatch: pytest.MonkeyPatch, paged: PagedWorker, do: Callable[[], object]) -> None:
+    """Somebody else does this while a change waits for the end of a rebalance."""
+    looks = iter([do, None])
+
+    def changing_hands(_: object) -> bool:
+        other = next(looks)
+        if other is not None:
+            other()
+        return other is not None
+
+    monkeypatch.setattr(type(paged.coordinator), "changing_hands", property(changing_hands))
+
+
+async def test_rates_are_put_into_the_configuration_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as it was before a rebalance was waited for; nor is a connector made that was deleted meanwhile."""
+    with paged_worker(tmp_path) as paged:
+        config = {"topics": ["orders"], "exclude_topics": ["secret"]}
+        _while_it_waits(monkeypatch, paged, lambda: paged.connectors.update("route", config))
+        await set_rates(paged.worker, "route", rate_messages=5, rate_bytes=0)
+        found = paged.connectors.get("route").config
+        assert (found["exclude_topics"], found["rate_messages"]) == (["secret"], 5)
+        _while_it_waits(monkeypatch, paged, lambda: paged.connectors.delete("route"))
+        with pytest.raises(Unknown, match="there is no connector 'route'"):
+            await set_rates(paged.worker, "route", rate_messages=6, rate_bytes=0)
+        assert paged.connectors.all() == {}
 
 
 async def test_rates_and_tasks(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ class Kept:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.messages: list[StoredMessage] = []
         self.read = 0
+        self.body = bytes(4)
         for fake in (self.min_offset, self.max_offset, self.read_range):
             monkeypatch.setattr(module, fake.__name__, fake)
 
@@ -86,7 +87,7 @@ class Kept:
 
     def _add(self, properties: Mapping[str, str]) -> int:
         offset = len(self.messages)
-        self.messages.append(StoredMessage(offset, 0, 0, 1, offset, 0, 0, bytes(4), encode(properties)))
+        self.messages.append(StoredMessage(offset, 0, 0, 1, offset, 0, 0, self.body, encode(properties)))
         return offset
 
     async def min_offset(self, *_: object) -> int:
@@ -141,3 +142,14 @@ async def test_what_is_older_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     kept.read = 0
     assert await kept.latest() == Latest([], older=True)
     assert 10_000 <= kept.read < 10_200
+
+
+async def test_large_letters_end_the_reading_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand of them may have gigabytes."""
+    monkeypatch.setattr(module, "_BYTES", 100_000)
+    kept = Kept(monkeypatch)
+    kept.body = bytes(1000)
+    for _ in range(1000):
+        kept.letter(cluster="south")
+    assert await kept.latest() == Latest([], older=True)
+    assert kept.read == 128

@@ -157,7 +157,8 @@ async def test_topics_are_switched_and_the_others_go_on_though_it_had_to_be_repe
     setup.worker.changed, setup.state = works, "STOPPED"
     await setup.switch(topics=frozenset({"T1"}))
     assert setup.told[-2:] == [r"without ['T1']", "RUNNING"]
-    await setup.switch(topics=frozenset({"T2"}))  # it was stopped by somebody else meanwhile
+    setup.state = "STOPPED"  # by somebody else meanwhile
+    await setup.switch(topics=frozenset({"T2"}))
     assert setup.told[-1] == "STOPPED"
 
 
@@ -169,6 +170,60 @@ async def test_whoever_decides_otherwise_meanwhile_is_right(setup: Setup) -> Non
     setup.sync.hand_over = hand_over
     await setup.switch(topics=frozenset({"T1"}))
     assert "RUNNING" not in setup.told
+
+
+async def test_nothing_is_handed_over_once_somebody_has_resumed_it(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the failover asks what is missing, which takes minutes; its tasks may not have started yet."""
+
+    async def losses(*_: object) -> list[str]:
+        setup.state = "RUNNING"
+        return []
+
+    monkeypatch.setattr(under_test, "target_losses", losses)
+    for some in (frozenset[str](), frozenset({"T1"})):
+        report = await setup.switch(topics=some)
+        assert "handed over" not in setup.told
+        assert not report["stopped"]
+        assert "was resumed or deleted meanwhile" in report["problems"][0]
+        assert not setup.kept["failover"].get("opened")
+
+
+async def test_a_side_that_could_not_be_looked_at_is_a_problem(setup: Setup) -> None:
+    """Topics may have been created there of which nobody knows; with the source dead nobody looks."""
+    setup.worker.refresher.problems = ["the source could not be looked at: refused"]
+    assert (await setup.switch())["problems"] == [
+        "the source could not be looked at: refused; topics that were created lately may be missing"
+    ]
+    assert (await setup.switch(source_dead=True))["problems"] == []
+
+
+@pytest.mark.parametrize("resumed", ["state", "tasks", "deleted"])
+async def test_a_hand_over_ends_when_somebody_resumes(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, *, resumed: str
+) -> None:
+    """It is asked before each of its changes; also where only another worker's tasks tell of it, or it is gone."""
+    monkeypatch.setattr(under_test, "_POLL_INTERVAL", 0.0)
+    let: list[bool] = []
+
+    async def hand_over(*, may_go_on: Any, **_how: Any) -> tuple[list[Any], list[str]]:
+        let.append(may_go_on())
+        if resumed == "state":
+            setup.state = "RUNNING"
+        elif resumed == "tasks":
+            setup.worker.coordinator.assignment.owners = {"route/T1": "w2"}
+        else:
+            setup.worker.connectors.all = dict
+        let.append(may_go_on())
+        setup.state, setup.worker.coordinator.assignment.owners = "STOPPED", {}
+        let.append(may_go_on())
+        return [], []
+
+    setup.sync.hand_over = hand_over
+    report = await setup.switch()
+    assert let == [True, False, False], "who resumed it has had it copy, though it is stopped again"
+    assert (report["stopped"], len(report["problems"])) == (False, 1)
 
 
 async def test_a_route_that_was_stopped_whole_does_not_run_again(setup: Setup) -> None:
@@ -262,6 +317,7 @@ async def test_what_the_target_has_lost_is_not_called_copied(setup: Setup, monke
         assert report["problems"] == ["queue T1/b/0: the target has lost messages"]
         assert not report["drained"]
     setup.told.clear()
+    setup.state = "RUNNING"
     await setup.switch(topics=frozenset({"T1"}))
     assert setup.told[-1] == "RUNNING", "which sends again what was lost"
     assert "handed over" not in setup.told

@@ -76,3 +76,33 @@ async def test_what_went_wrong_stands_beside_the_last_answer() -> None:
     await asyncio.sleep(0.01)
     with pytest.raises(LookupError):
         await answers.get("route")
+
+
+async def test_the_answer_before_an_unexpected_error_is_not_shown_as_new() -> None:
+    """To whoever looks after the one whose look has failed."""
+    clusters = _Clusters()
+    answers = KeptAnswers(clusters.ask, fresh=0.0, patience=0.02)
+    await answers.get("route")
+    clusters.error, clusters.seconds = LookupError("a bug"), 0.05
+    await asyncio.sleep(0.01)
+    assert (await answers.get("route")).asking
+    (asking,) = (task for task in asyncio.all_tasks() if task.get_name() == "look at route")
+    with pytest.raises(LookupError):
+        await asking
+    found = await answers.get("route")
+    assert (found.value, found.problem) == ("route 1", "LookupError: a bug")
+
+
+async def test_an_answer_about_something_else_is_none() -> None:
+    """Nor is one that was asked for before, and comes later."""
+    clusters = _Clusters()
+    answers = KeptAnswers(clusters.ask, fresh=60.0, patience=0.02)
+    assert (await answers.get("route", 1)).value == "route 1"
+    clusters.seconds = 0.1
+    found = await answers.get("route", 2)
+    assert (found.value, found.asking) == (None, True)
+    clusters.seconds = 0.0
+    assert (await answers.get("route", 3)).value == "route 3"
+    (asking,) = (task for task in asyncio.all_tasks() if task.get_name() == "look at route")
+    await asking
+    assert (await answers.get("route", 3)).value == "route 3"

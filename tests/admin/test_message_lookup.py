@@ -33,6 +33,8 @@ class Cluster:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.there = [copy(at if at < 3 else at - 1, at) if at != 3 else message(3) for at in range(11)]
         self.found: list[Any] = []
+        self.queue_map = {SOURCE: TARGET}
+        self.asked: list[str] = []
         self.floor = 0
         self.held: Any = {"target": "x/1", "intervals": [[5, 6, 5]], "target_floor": 0}
         for module in (message_lookup, offset_map_scan):
@@ -46,7 +48,7 @@ class Cluster:
     def worker(self) -> Any:
         return SimpleNamespace(
             store=SimpleNamespace(
-                queue_map=lambda *_: {SOURCE: TARGET},
+                queue_map=lambda *_: self.queue_map,
                 progress=lambda *_: (None, self.held),
                 target_topic=lambda *_: "T-there",
             ),
@@ -66,8 +68,9 @@ class Cluster:
         return len(self.there)
 
     async def query(self, broker: str, topic: str, key: str) -> list[Any]:
-        assert (broker, topic, key) == ("x", "T-there", "k")
-        return self.found
+        assert (topic, key) == ("T-there", "k")
+        self.asked.append(broker)
+        return self.found if broker == "x" else []
 
 
 @pytest.fixture
@@ -122,3 +125,12 @@ async def test_copies_are_found_by_their_key(cluster: Cluster) -> None:
     cluster.found = []
     with pytest.raises(Unknown, match="the target has no copy with key 'k'"):
         await by_key(cluster.worker, CONNECTOR, "T", "k")
+
+
+async def test_a_copy_of_before_its_queue_was_moved_has_no_known_place(cluster: Cluster) -> None:
+    """It is still at the broker where the queue was; what comes now goes to another one."""
+    cluster.queue_map = {SOURCE: Queue("y", 0), Queue("a", 1): TARGET}
+    cluster.found = [copy(7, 8, key="k")]
+    with pytest.raises(Unknown, match="the target has no copy with key 'k'"):
+        await by_key(cluster.worker, CONNECTOR, "T", "k")
+    assert cluster.asked == ["x", "y"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import zlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replicator.admin import message_preview
 from replicator.admin.message_preview import preview_of
 
 
@@ -25,6 +27,14 @@ def test_compressed_bodies_are_shown_as_their_producer_wrote_them() -> None:
     assert preview_of(zlib.compress(b"hello"), 0x1)["body"] == "hello"
     unknown = preview_of(b"\xff\xff", 0x201)
     assert unknown["body_kind"] == "hexadecimal; it is compressed with LZ4 or ZSTD"
+
+
+def test_no_more_is_inflated_than_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few kilobytes may be the beginning of 64 MiB; what is short is checked to its end."""
+    assert "cut off" in preview_of(zlib.compress(b"hello")[:-3], 0x1)["body_kind"]
+    monkeypatch.setattr(message_preview, "decompress", lambda *_: pytest.fail("all of it is inflated"))
+    found = preview_of(zlib.compress(b"x" * 10_000_000), 0x1)
+    assert (found["body"], found["body_kind"], found["body_cut"]) == ("x" * 2048, "text", True)
 
 
 @given(st.binary(max_size=5000), st.integers(0, 0x7FF))

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from replicator.admin import overview as overview_module
 from replicator.admin.kept_answers import Kept
 from replicator.admin.overview import Overview, Safety, group_safety, missing_workers, safety, time_left
 from replicator.admin.readiness import reasons_of_groups, reasons_of_topics
+from replicator.connector.route import Route
 from replicator.observe.topic_history import TopicHistory
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, State
 from replicator.worker.worker import Worker
+from tests.support.page import paged_worker
 
 ROUTE = Connector("route", RouteSettings(topics=["orders"]), State.RUNNING, "rest", 0)
 GROUP = {"group": "g", "topic": "orders", "redelivered": 0, "missed": 0, "without_offset": 0, "stopped_by": []}
@@ -54,6 +58,15 @@ def test_messages_on_their_way_and_offsets_that_are_written_last_are_no_reason()
     assert (found.verdict, found.reasons) == ("yes", [])
     assert found.notes[0].startswith("up to 3 messages are on their way, the oldest for 0.2 s")
     assert found.notes[1].startswith("consumer groups would read 12 messages again")
+
+
+@pytest.mark.parametrize("state", [State.STOPPED, State.PAUSED])
+def test_nothing_is_on_its_way_where_nobody_copies(state: State) -> None:
+    """A failover would wait for it in vain."""
+    halted = Connector("route", ROUTE.settings, state, "rest", 0)
+    found = safety(halted, [topic(state=state.value)], Kept(ready(lags=[lag(7, 3.0)]), 999.0), at=1000.0)
+    assert (found.verdict, found.reasons) == ("no", ["topic orders: 7 messages are not at the target yet"])
+    assert len(found.notes) == 1
 
 
 def test_what_has_waited_for_nobody_knows_how_long_is_not_on_its_way() -> None:
@@ -114,6 +127,36 @@ def test_what_was_not_found_out_is_not_safe() -> None:
     assert old.unknown == ["what the clusters have was last seen 75 s ago: the target is away"]
     lately = judged(age=7.0, problem="the target is away")
     assert (lately.verdict, len(lately.notes)) == ("yes", 1)
+
+
+def test_topics_that_were_last_seen_long_ago_are_not_known() -> None:
+    seen = "which topics the clusters have was last seen at 2026-11-25 10:00:00 UTC: what was created since"
+    found = judged(ready(others=[seen]))
+    assert (found.verdict, found.unknown) == ("unknown", [seen])
+
+
+async def test_readiness_is_that_of_the_configuration_of_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer of seconds ago says nothing of a topic that has been added, nor does a route that still ends."""
+
+    async def found(route: Any, _context: object, *, seen_at: float) -> dict[str, Any]:
+        assert seen_at == 7.0
+        return {"topics": route.settings.topics}
+
+    monkeypatch.setattr(overview_module, "readiness", found)
+    with paged_worker(tmp_path) as paged:
+        worker: Any = paged.worker
+        worker.refresher = SimpleNamespace(seen_at=7.0)
+        paged.route = object.__new__(Route)
+        paged.route.settings = paged.connectors.get("route").settings
+        overview = Overview(worker, TopicHistory())
+        assert (await overview.readiness_of(paged.connectors.get("route"))).value == {"topics": ["orders"]}
+        now = paged.connectors.update("route", {"topics": ["orders", "bills"]})
+        kept = await overview.readiness_of(now)
+        assert kept.value is None
+        assert "still ends the tasks of the old one" in kept.problem
+        assert safety(now, [topic()], kept, at=time.time()).verdict == "unknown"
 
 
 def test_a_stopped_connector_is_said_to_be() -> None:

@@ -8,9 +8,12 @@ from typing import Any, cast
 
 import pytest
 from fastapi import FastAPI
+from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 
 from replicator.admin.overview import Overview
+from replicator.api import overview as module
+from replicator.api.envelope import NotDone
 from replicator.api.overview import EventShown, overview_routes, stream
 from replicator.observe.recent_events import RecentEvents
 
@@ -46,3 +49,23 @@ def test_whatever_a_browser_says_where_it_left_off(last: str) -> None:
     found = TestClient(app).get("/events", headers=headers)
     assert found.status_code == 200
     assert found.headers["content-type"].startswith("text/event-stream")
+
+
+async def test_a_feed_counts_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many may ask at once; one whose browser has gone before its beginning is not counted for ever."""
+    monkeypatch.setattr(module, "_FEEDS", 2)
+    routes = overview_routes(cast("Overview", None), closing=lambda: True)
+    found: Any = next(each for each in routes.routes if getattr(each, "path", "") == "/events")
+    ask = found.endpoint
+    feeds = [await ask() for _ in range(2)]
+    with pytest.raises(NotDone, match="2 feeds are open already"):
+        await ask()
+
+    async def gone(*_: object) -> Any:
+        raise OSError("the browser has gone")
+
+    with pytest.raises(ClientDisconnect):
+        await feeds[0]({"type": "http", "asgi": {"spec_version": "2.4"}}, gone, gone)
+    await ask()
+    with pytest.raises(NotDone):
+        await ask()

@@ -15,9 +15,12 @@ from replicator.client.topics import TopicConfig
 from replicator.connector import topics as module
 from replicator.connector.other_sources import TargetCopies
 from replicator.connector.topics import RouteTopics
+from replicator.errors import StartupError
 from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue
 from replicator.settings import RouteSettings
+from replicator.state.connector_configs import Connectors, State
+from replicator.state.record import Kind
 from replicator.state.store import Store
 
 ORDERS = TopicConfig(name="orders", read_queues=1, write_queues=1)
@@ -31,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return clock
 
 
-def _topics(store: Store, target: dict[str, dict[str, TopicConfig]]) -> RouteTopics:
+def _topics(store: Store, target: dict[str, dict[str, TopicConfig]], pattern: str = "orders") -> RouteTopics:
     """A route from broker `a`, which looks at the clusters every 5 s."""
     context: Any = SimpleNamespace(
         source=SimpleNamespace(topics={"a": {"orders": ORDERS}}, masters={"a"}),
@@ -42,7 +45,7 @@ def _topics(store: Store, target: dict[str, dict[str, TopicConfig]]) -> RouteTop
         metadata_refresh_interval=5.0,
         system_names=lambda: (),
     )
-    return RouteTopics("route", RouteSettings(topics=["orders"], retry_topics=True), context)
+    return RouteTopics("route", RouteSettings(topics=[pattern], retry_topics=True), context)
 
 
 def test_a_deleted_topic_is_created_once_all_workers_have_missed_it(tmp_path: Path, clock: SimpleNamespace) -> None:
@@ -108,7 +111,7 @@ async def test_a_new_topic_of_a_protected_target_is_never_writable(
         context.target.topics["x"] = there
         topics.plan()
         (plan,) = topics.plans
-        assert await topics._make(plan, groups)
+        assert await topics._make(plan, groups, lambda: True)
         context.source.topics["a"]["orders"] = replace(ORDERS, read_queues=2, write_queues=2)
     assert [topic.perm for topic in written] == [perm, 6]
 
@@ -141,5 +144,54 @@ async def test_a_target_queue_that_is_found_is_given_once(tmp_path: Path, monkey
     topics._context.store.close()
 
 
-async def _nothing(_plan: object) -> None:
+@pytest.mark.parametrize("changed", ["deleted", "stopped", "configured"])
+@pytest.mark.parametrize("at", ["reading", "making"])
+async def test_nothing_more_is_made_for_a_connector_that_is_not_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, at: str, changed: str
+) -> None:
+    """Nor does a queue map remain of one that was deleted: another one of its name would take it for its own."""
+    store = Store(tmp_path)
+    connectors = Connectors(store)
+    connectors.create("route", {"topics": ["o.*"]})
+    names, written = ["o1", "o2", "o3"], list[str]()
+
+    def change(when: str) -> None:
+        if when == at and changed == "deleted":
+            connectors.delete("route")
+        elif when == at:
+            connectors.set_state("route", State.STOPPED)
+            if changed == "configured":
+                connectors.update("route", {"topics": ["o1"]})
+
+    async def write(_broker: object, topic: TopicConfig) -> None:
+        written.append(topic.name)
+        change("making")
+
+    async def read(*_: object, **__: object) -> TargetCopies:
+        change("reading")
+        return TargetCopies({Queue("a", 0): Queue("x", 0)} if at == "reading" else {}, Counter(), set())
+
+    monkeypatch.setattr(module, "_AT_ONCE", 1)
+    monkeypatch.setattr(module, "write_topic", write)
+    monkeypatch.setattr(module, "RetryGroups", lambda *_: SimpleNamespace(make=_nothing))
+    topics = _topics(store, {"x": {}}, "o.*")
+    context: Any = topics._context
+    context.source.topics["a"] = {name: replace(ORDERS, name=name) for name in names}
+    context.source.cluster, context.target.refresh = None, _nothing
+    context.target.cluster = SimpleNamespace(writer=lambda _: None)
+    monkeypatch.setattr(topics._others, "read", read)
+    monkeypatch.setattr(topics, "_finds_room", _finds_room)
+    topics.plan()
+    with pytest.raises(StartupError, match="connector route was deleted, stopped or changed"):
+        await topics.make_ready()
+    assert written == (["o1"] if at == "making" else [])
+    assert store.state.items(Kind.TASK) == {}
+    store.close()
+
+
+async def _finds_room(*_: object) -> bool:
+    return True
+
+
+async def _nothing(*_: object) -> None:
     return None

@@ -25,12 +25,32 @@ def test_a_rate_is_what_was_copied_between_two_points() -> None:
     assert history.trend(BILLS) is None
 
 
-def test_a_count_that_shrinks_is_no_negative_rate() -> None:
-    """A worker has died that had not told the last of what it copied."""
+def _rates(*counts: float) -> list[float]:
     history = TopicHistory()
-    history.add(0.0, {ORDERS: (0, 1000)})
-    history.add(10.0, {ORDERS: (0, 900)})
-    assert history.line(ORDERS)[-1].rate == 0.0
+    for n, copied in enumerate(counts):
+        history.add(10.0 * n, {ORDERS: (0, copied)})
+    return [point.rate for point in history.line(ORDERS)]
+
+
+def test_a_count_that_falls_and_returns_is_no_rate() -> None:
+    """A worker is restarted: for a moment nobody tells what its queues had copied."""
+    rates = _rates(100_000_000, 100_010_000, 50_010_000, 50_020_000, 100_040_000, 100_050_000)
+    assert [rate for rate in rates if not isnan(rate)] == [1000.0, 1000.0]
+    assert [n for n, rate in enumerate(rates) if isnan(rate)] == [0, 2, 3, 4]
+
+
+def test_a_count_that_stays_lower_has_a_rate_again() -> None:
+    """A connector was deleted and created again, or a worker had not told the last of it before it died."""
+    rates = _rates(1000, *range(0, 110, 10))
+    assert [n for n, rate in enumerate(rates) if not isnan(rate)] == [8, 9, 10, 11]
+    assert {*rates[8:]} == {1.0}
+
+
+def test_without_a_rate_there_is_no_trend() -> None:
+    history = TopicHistory()
+    for at, copied in enumerate([1000.0, 900.0, 901.0]):
+        history.add(10.0 * at, {ORDERS: (5, copied)})
+    assert history.trend(ORDERS) is None
 
 
 def test_topics_come_and_go() -> None:

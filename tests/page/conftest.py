@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from replicator.observe.logging import configure, tell_repeats
+from replicator.observe.logging import configure, log_repeats
 from replicator.observe.recent_events import recent_events
 from tests.support.page import PagedWorker, paged_worker
 
@@ -26,6 +26,6 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """
     monkeypatch.setattr(recent_events, "_events", deque(maxlen=500))
     configure(terminal=False)
-    tell_repeats(now=True)
+    log_repeats(now=True)
     yield
-    tell_repeats(now=True)
+    log_repeats(now=True)

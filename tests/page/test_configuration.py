@@ -63,6 +63,32 @@ def test_a_change_is_shown_then_applied(paged: PagedWorker) -> None:
     assert (stale.status_code, "somebody has changed the configuration meanwhile" in stale.text) == (400, True)
 
 
+@pytest.mark.parametrize("deleted", [True, False])
+def test_what_changed_while_it_was_checked_stays(
+    paged: PagedWorker, monkeypatch: pytest.MonkeyPatch, *, deleted: bool
+) -> None:
+    """The clusters are asked whether it can be, and a rebalance is waited for: that takes seconds."""
+    looks = iter([True, False])
+
+    def changing_hands(_: object) -> bool:
+        waits = next(looks)
+        if waits and deleted:
+            paged.connectors.delete("route")
+        elif waits:
+            paged.connectors.update("route", {"topics": ["orders"], "exclude_topics": ["secret"]})
+        return waits
+
+    known = configuration.written(paged.connectors.get("route").config)
+    monkeypatch.setattr(type(paged.coordinator), "changing_hands", property(changing_hands))
+    text = json.dumps({"topics": ["orders", "bills"]})
+    found = paged.browser().post(PATH, data={"config": text, "known": known, "apply": "yes"})
+    if deleted:
+        assert (found.status_code, paged.connectors.all()) == (404, {})
+    else:
+        assert (found.status_code, "somebody has changed the configuration" in found.text) == (400, True)
+        assert paged.connectors.get("route").config["exclude_topics"] == ["secret"]
+
+
 def test_what_is_the_same_is_said_to_be(paged: PagedWorker) -> None:
     same = configuration.written(paged.connectors.get("route").config)
     assert "This is the configuration that it has." in paged.browser().post(PATH, data={"config": same}).text

@@ -84,3 +84,22 @@ async def test_a_run_that_fails_says_why_and_another_may_start() -> None:
     run = await ended(runs.start("route", HOW, "page", broken))
     assert run.problem is not None
     assert run.problem.hint.startswith("this is a bug")
+
+
+async def test_a_run_that_goes_on_is_not_forgotten() -> None:
+    """However many have ended since: its steps are looked at, and no second one starts beside it."""
+    runs, go_on = FailoverRuns(), asyncio.Event()
+
+    async def waits() -> dict[str, Any]:
+        await go_on.wait()
+        return {}
+
+    first = runs.start("route", HOW, "page", waits)
+    for _ in range(30):
+        await ended(runs.start("other", HOW, "page", nothing))
+    assert runs.of("route") == [first]
+    with pytest.raises(NotNow, match="going on already"):
+        runs.start("route", HOW, "another", nothing)
+    assert len(runs.of("other")) <= 21
+    go_on.set()
+    await ended(first)

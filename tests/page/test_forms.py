@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from replicator.admin import changes
 from replicator.errors import ConfigError
 from replicator.observe.recent_events import recent_events
 from replicator.page.forms import whole_number
+from replicator.state.connector_configs import State
 from tests.support.page import PagedWorker
 
 
@@ -28,6 +30,17 @@ def test_states_are_changed_in_the_name_of_who_asked(
     assert paged.connectors.get("route").state == state
     (event,) = recent_events.after(before)
     assert event.actor == "page testclient (admin)"
+
+
+def test_what_is_failed_over_is_not_resumed(paged: PagedWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "refuse_rivals", lambda *_: None)
+    paged.connectors.set_state("route", State.STOPPED)
+    paged.worker.switching.add("route")
+    refused = paged.browser().post("/page/connectors/route/resume")
+    assert (refused.status_code, "wait for its end" in refused.text) == (409, True)
+    assert paged.connectors.get("route").state is State.STOPPED
+    paged.worker.switching.clear()
+    assert paged.browser().post("/page/connectors/route/resume").status_code == 303
 
 
 def test_a_task_is_restarted_and_another_one_is_not_known(paged: PagedWorker) -> None:

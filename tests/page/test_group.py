@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import structlog
 
+from replicator.group.membership import MemberState
 from replicator.observe.logging import get_logger
 from replicator.state.record import Kind
 from tests.support.page import READY, TOPIC, PagedWorker
@@ -39,6 +41,14 @@ def test_a_worker_that_is_missing_is_named(paged: PagedWorker) -> None:
     for path in ("/", "/page/workers"):
         assert "w2" in paged.browser().get(path).text
     assert re.search(r"</svg> Not known</span>", paged.browser().get("/").text)
+
+
+def test_only_of_a_worker_that_leaves_its_state_is_told(paged: PagedWorker) -> None:
+    """That one is there is what its shape says."""
+    paged.hear("w2")
+    assert ", ONLINE" not in paged.browser().get("/").text
+    paged.others["w2"] = replace(paged.others["w2"], stage=MemberState.LEAVING)
+    assert ", LEAVING" in paged.browser().get("/").text
 
 
 def test_errors_are_listed_with_their_reasons(paged: PagedWorker) -> None:

@@ -94,3 +94,15 @@ def test_time_left_is_told_where_the_lag_shrinks(paged: PagedWorker) -> None:
         paged.history.add(now - 30 + 10 * n, {("route", "orders"): (90 - 30 * n + 3, 1000)})
     paged.publish({**TOPIC, "lag_messages": 30})
     assert re.search(r"Time left</dt><dd>\s*10 s", paged.browser().get("/page/topic?topic=orders").text)
+
+
+def test_a_lag_that_nobody_has_watched_yet_is_not_called_growing(paged: PagedWorker) -> None:
+    """It takes two points until anybody knows."""
+    paged.publish({**TOPIC, "lag_messages": 30})
+    for path in ("/", "/page/topics", "/page/topic?topic=orders"):
+        text = paged.browser().get(path).text
+        assert "not known yet" in text, path
+        assert "not shrinking" not in text, path
+    for n in range(2):
+        paged.history.add(time.time() - 10 + 10 * n, {("route", "orders"): (30, 1000 + n)})
+    assert "not shrinking" in paged.browser().get("/page/topics").text

@@ -118,11 +118,29 @@ async def test_a_change_that_somebody_else_has_noticed_is_planned_by(scene: Scen
     assert scene.planned == 1
 
 
-async def test_a_change_is_planned_by_once_both_sides_answer(scene: Scene) -> None:
+async def test_new_topics_are_planned_though_the_target_cannot_be_asked(scene: Scene) -> None:
+    """Whoever fails over must know that they are missing; that it was not seen whole is told."""
+    begun_at = scene.refresher.seen_at
+    assert begun_at, "both were looked at when it was made"
     scene.source.change()
     scene.target.away = True
     await scene.refresher.refresh()
-    assert scene.planned == 0
+    assert scene.planned == 1
+    assert scene.refresher.problems == ["the target could not be looked at: h:1 cannot be reached (refused)"]
+    assert scene.refresher.seen_at == begun_at
     scene.target.away = False
+    await scene.refresher.refresh()
+    assert scene.planned == 1
+    assert scene.refresher.problems == []
+    assert scene.refresher.seen_at > begun_at
+
+
+async def test_nothing_is_planned_while_the_source_cannot_be_asked(scene: Scene) -> None:
+    """Which of its brokers are there is not known, so a topic that was deleted would look as if it was away."""
+    scene.target.change()
+    scene.source.away = True
+    await scene.refresher.refresh()
+    assert (scene.planned, len(scene.refresher.problems)) == (0, 1)
+    scene.source.away = False
     await scene.refresher.refresh()
     assert scene.planned == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Any, Final, NamedTuple, TypeVar
 
 from structlog.contextvars import bound_contextvars
@@ -241,7 +242,12 @@ class SyncTask:
         return [*done, *self._unasked(kind)]
 
     async def hand_over(
-        self, *, open_all: bool, dry_run: bool = False, concerns: Callable[[str], bool] = lambda _: True
+        self,
+        *,
+        open_all: bool,
+        dry_run: bool = False,
+        concerns: Callable[[str], bool] = lambda _: True,
+        may_go_on: Callable[[], bool] = lambda: True,
     ) -> tuple[list[Done], list[str]]:
         """The last sync, when the route has stopped; topics get the perm that the source has, protected or not.
 
@@ -249,6 +255,7 @@ class SyncTask:
             open_all: topics become writable whatever their perm is at the source.
             dry_run: nothing is changed. Accounts are not looked at then.
             concerns: whether a topic of the source is handed over; groups and accounts are in any case.
+            may_go_on: asked before each change, which takes its time: whether the route is still stopped.
 
         Returns:
             what was done, or would be; and what could not be known.
@@ -259,13 +266,16 @@ class SyncTask:
         done, failed = list[Done](), list[str]()
         async with self._lock:
             apply = _would_apply if dry_run else self._syncer.apply
+            carry_out = partial(_each, apply=apply, may_go_on=may_go_on)
             if not dry_run:
                 self._ending = False
                 if self._acl is not None:
                     self._acl.forget()
             for kind in (kind for kind in self._kinds if kind != "topics" and not (dry_run and kind == KIND)):
+                if not may_go_on():
+                    break
                 try:
-                    done += await self._last(kind, apply, concerns, learns=not dry_run)
+                    done += await self._last(kind, carry_out, concerns, learns=not dry_run)
                 except ReplicatorError as error:
                     failed.append(str(Unasked(kind, "", str(error))))
                     continue
@@ -274,7 +284,7 @@ class SyncTask:
             planned = await self._syncer.plan_switch(copy, open_all=open_all, seen=seen)
             failed += map(str, self._unasked("topics"))
             failed += [f"{each.key} at {each.broker}: {each.blocked}" for each in planned.actions if each.blocked]
-            opened = await _each("topics", planned.actions, apply)
+            opened = await carry_out("topics", planned.actions)
             if dry_run:
                 return [*done, *opened], failed
             ledger = self.ledger.of("topics")
@@ -286,7 +296,7 @@ class SyncTask:
     async def _last(
         self,
         kind: str,
-        apply: Callable[[Action], Awaitable[Applied]],
+        carry_out: Callable[[str, Iterable[Action]], Awaitable[list[Applied]]],
         concerns: Callable[[str], bool],
         *,
         learns: bool,
@@ -295,9 +305,9 @@ class SyncTask:
             return (await self._acl.sync())[1]
         if kind == "offsets":
             actions, _ = await self._syncer.plan_offsets(self.copied.snapshot(concerns))
-            return await _each(kind, actions, apply)
+            return await carry_out(kind, actions)
         planned = await self._plan(kind)
-        done = await _each(kind, planned.actions, apply)
+        done = await carry_out(kind, planned.actions)
         if learns:
             self.ledger.learn(kind, await self._syncer.remember_groups(planned, self.ledger.of(kind), done))
         return done
@@ -334,11 +344,16 @@ class SyncTask:
         self.phase = Phase.WAITING if self.reason else Phase.RUNNING
 
 
-async def _each(kind: str, actions: Iterable[Action], apply: Callable[[Action], Awaitable[T]]) -> list[T]:
+async def _each(
+    kind: str,
+    actions: Iterable[Action],
+    apply: Callable[[Action], Awaitable[T]],
+    may_go_on: Callable[[], bool] = lambda: True,
+) -> list[T]:
     """What `apply` gives for those that are possible, in their order; offsets, which are of a place each, several
-    at once.
+    at once. None more is begun once it may not go on.
     """
-    possible = (action for action in actions if not action.blocked)
+    possible = takewhile(lambda _: may_go_on(), (action for action in actions if not action.blocked))
     return await bounded(apply, possible, at_once=_COMMITS if kind == "offsets" else 1)
 
 

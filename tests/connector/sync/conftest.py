@@ -55,6 +55,7 @@ class Setup:
             source=SimpleNamespace(cluster=self.source, topics={}),
             target=SimpleNamespace(cluster=self.target),
             settle_timeout=1.0,
+            metadata_refresh_interval=30.0,
             identity=Identity("s", "t"),
             store=store,
             may_send=lambda: True,

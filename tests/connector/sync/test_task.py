@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import replace
@@ -22,6 +23,7 @@ from replicator.api.envelope import NotDone
 from replicator.client.offsets import OffsetTable
 from replicator.client.topics import TopicConfig
 from replicator.connector.sync import task as module
+from replicator.connector.sync.acl import AclSync
 from replicator.errors import Unreachable
 from replicator.metadata import group_positions, syncer, target_consumers, target_ends
 from replicator.metadata.action import Action, Commit, Unasked
@@ -40,9 +42,12 @@ async def test_what_is_not_known_is_not_ready(setup: Setup, monkeypatch: pytest.
         return Pending()
 
     monkeypatch.setattr("replicator.admin.readiness.pending_messages", nothing_waits)
-    assert (await readiness(setup.route, setup.context))["ready"]
+    assert (await readiness(setup.route, setup.context, seen_at=time.time() - 80))["ready"]
+    old = await readiness(setup.route, setup.context, seen_at=time.time() - 100)
+    assert (old["ready"], len(old["reasons"])) == (False, 1)
+    assert old["reasons"][0].startswith("which topics the clusters have was last seen at 2")
     setup.target.away = {"x"}
-    told = await readiness(setup.route, setup.context)
+    told = await readiness(setup.route, setup.context, seen_at=time.time())
     assert (told["ready"], len(told["reasons"])) == (False, 3)
     assert all(reason.startswith(f"{kind} at x: ") for kind, reason in zip(KINDS, told["reasons"], strict=True))
     look = await setup.task.plan()
@@ -98,6 +103,30 @@ async def test_a_switch_opens_what_a_dead_broker_had(setup: Setup, at_source: in
     setup.target.topics["y"]["T"] = topic
     await setup.task.hand_over(open_all=False)
     assert setup.target.topics["y"]["T"].perm == after
+
+
+async def test_a_switch_goes_no_further_than_it_may(setup: Setup) -> None:
+    """The route was resumed after its first change: no other group is written, and no topic opened."""
+    for name in ("G1", "G2"):
+        setup.source.groups["a"][name] = {"groupName": name}
+    setup.topics.plans = setup.topics.of_users = [
+        TopicPlan(topic="T", target_topic="T", queue_map={Queue("a", 0): Queue("x", 0)})
+    ]
+    setup.source.topics["a"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1)
+    setup.target.topics["x"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1, perm=4)
+    done, problems = await setup.task.hand_over(
+        open_all=True, may_go_on=lambda: not any(setup.target.groups.values())
+    )
+    assert setup.target.topics["x"]["T"].perm == 4
+    assert sum(len(groups) for groups in setup.target.groups.values()) == 1
+    assert (len(done), done[0].error, problems) == (1, "", [])
+
+
+async def test_no_account_is_changed_by_a_switch_that_may_not_go_on(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AclSync, "sync", lambda _: pytest.fail("accounts are synced"))
+    assert await setup.syncing("acl").hand_over(open_all=False, may_go_on=lambda: False) == ([], [])
 
 
 async def test_groups_of_a_switch_are_remembered(setup: Setup) -> None:
