@@ -94,10 +94,13 @@ def _load(file: Path) -> tuple[Any, Any]:
         raise StartupError(f"{file} is empty", hint="fill it, or remove it; nothing was changed")
     if not isinstance(found, dict) or not found.keys() & {_ACCOUNTS, _WHITE}:
         raise StartupError(f"{file} holds no accounts", hint="it should begin with `accounts:`")
-    accounts, white = found.get(_ACCOUNTS, []), found.get(_WHITE)
-    for name, value in ((_ACCOUNTS, accounts), (_WHITE, white or [])):
+    accounts, white = found.get(_ACCOUNTS, []), found.get(_WHITE) or []  # brokers take an empty one for none
+    for name, value in ((_ACCOUNTS, accounts), (_WHITE, white)):
         if not isinstance(value, list):
-            raise StartupError(f"{file} holds no list of {name}", hint="fix the file; nothing was changed")
+            raise StartupError(
+                f"{file} holds no list of {name}",
+                hint=f"where it has none, write `{name}: []`; nothing was changed",
+            )
     return accounts, white
 
 

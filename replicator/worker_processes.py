@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import replicator
 from replicator import systemd
 from replicator.aio.backoff import Backoff
 from replicator.errors import StartupError
@@ -50,7 +51,9 @@ def run(settings: Settings) -> int:
 
 def worker_command() -> list[str]:
     """What starts one worker as this process was started."""
-    return [sys.executable, "-P", "-m", "replicator", *sys.argv[1:]]  # -P: nothing from the working directory
+    # Nothing is imported from the working directory, unless that is where this program itself comes from.
+    safe = () if Path(replicator.__file__).resolve().parents[1] == Path.cwd() else ("-P",)
+    return [sys.executable, *safe, "-m", "replicator", *sys.argv[1:]]
 
 
 def own_flags(settings: Settings, number: int) -> list[str]:

@@ -19,7 +19,9 @@ from replicator.observe.duration import duration
 from replicator.observe.moment import moment
 from replicator.observe.pending_lines import pending_lines
 from replicator.observe.topic_history import TopicHistory
+from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import Phase
+from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, State, Unknown
 from replicator.worker.worker import Worker
 
@@ -100,7 +102,7 @@ class Overview:
         route = self._worker.routes.get(name)
         if not isinstance(route, Route):
             raise Unknown(f"connector {name!r} syncs no metadata", hint="only routing connectors do")
-        if route.settings != self._worker.connectors.get(name).settings:
+        if _but_rates(route.settings) != _but_rates(self._worker.connectors.get(name).settings):
             raise NotNow(
                 f"connector {name} has a new configuration, and this worker still ends the tasks of the old one",
                 hint="look again in a few seconds",
@@ -156,7 +158,14 @@ class Overview:
 
 def _identity(connector: Connector) -> object:
     """What tells it from another connector of its name, and from itself with another configuration."""
-    return connector.made, connector.epoch, connector.settings
+    return connector.made, connector.epoch, _but_rates(connector.settings)
+
+
+def _but_rates(settings: RouteSettings | PluginConfig) -> object:
+    """`settings` without what changes while tasks run."""
+    if isinstance(settings, PluginConfig):
+        return settings
+    return settings.model_copy(update={"rate_messages": 0, "rate_bytes": 0})
 
 
 def time_left(lag: float, growth: float) -> float | None:

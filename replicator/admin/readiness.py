@@ -28,6 +28,8 @@ LAST_SEEN: Final = "which topics the clusters have was last seen at"
 
 #: Looks at the clusters that may fail before what is known of them is called old.
 _LOOKS: Final = 3
+#: And seconds that it may be in any case: a look at a large cluster takes some.
+_LEAST: Final = 15.0
 _COUNTED: Final = (
     *("redelivered", "missed", "without_offset", "not_copied", "before_start"),
     *("in_flight", "acknowledged_after"),
@@ -43,6 +45,7 @@ async def readiness(route: Route, context: ConnectorContext, *, seen_at: float) 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
+    old = [*_of_last_look(seen_at, max(_LEAST, _LOOKS * context.metadata_refresh_interval))]
     route.keep(ended=False)
     topics = await topic_lags(route, context)
     plan = await route.sync.plan()
@@ -51,7 +54,7 @@ async def readiness(route: Route, context: ConnectorContext, *, seen_at: float) 
     pending = await pending_of(route, context, topics)
     differences = [action.shown() for action in plan.steps if action.kind != "offsets"]
     reasons = [
-        *_of_last_look(seen_at, _LOOKS * context.metadata_refresh_interval),
+        *old,
         *reasons_of_topics(topics),
         *await target_losses(route.sync.copied.snapshot(), context),
         *differing(verified),

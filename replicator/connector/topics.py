@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from replicator.aio.bounded import bounded
 from replicator.client.topics import write_topic
+from replicator.connector.configured import Configured
 from replicator.connector.context import ConnectorContext
 from replicator.connector.other_sources import OtherSources
 from replicator.connector.retry_groups import RetryGroups
@@ -31,7 +32,7 @@ from replicator.routing.selector import TopicSelector
 from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings
 from replicator.state.known_brokers import forgotten
-from replicator.state.record import Kind, Version
+from replicator.state.record import Kind
 
 __all__ = ["RouteTopics"]
 
@@ -72,6 +73,8 @@ class RouteTopics:
             parked_topics(context.group, name) if "pending" in settings.sync and context.group else {}
         )
         self._targets: dict[str, str] = {}
+        self._is_new = False
+        self._configured = Configured(name, context.store)
         self._others = OtherSources(settings, context)
         #: Target queues whose copies may be of another topic that has the same name there, by topic.
         self._untold: dict[str, frozenset[Queue]] = {}
@@ -229,35 +232,31 @@ class RouteTopics:
         Raises:
             StartupError: the connector was deleted, stopped or changed; since then nothing was made or kept.
         """
-        new_route, version = not self._context.store.queue_maps(self.name), self._version()
+        # Until all of its first topics have a map: those after an interruption have not come later.
+        self._is_new = self._is_new or not self._context.store.queue_maps(self.name)
+        version = self._configured.version
         maps = await self.find_maps()
         for plan in self.plans:
             if plan.topic in maps and not await self._finds_room(plan, maps[plan.topic]):
                 del maps[plan.topic]
         if any(plan.writes for plan in self.plans):
             await self._context.target.refresh()  # or a topic might be created over changes made meanwhile
-        self._refuse_changed(version)
+        self._configured.refuse_changed(version)
         self.plan()
         before = self._context.target.topics
         groups = RetryGroups(self._context.source.cluster, self._context.target.cluster)
 
         async def make(plan: TopicPlan) -> None:
-            made = plan.topic in maps and await self._make(plan, groups, lambda: self._version() == version)
-            if made and self._version() == version:
-                self._keep_map(plan, maps[plan.topic], before, new_route=new_route)
+            made = plan.topic in maps and await self._make(
+                plan, groups, lambda: self._configured.version == version
+            )
+            if made and self._configured.version == version:
+                self._keep_map(plan, maps[plan.topic], before, new_route=self._is_new)
 
         ready = [plan for plan in self.plans if not plan.problem and self.problems.get(plan.topic) != _GONE]
         await bounded(make, ready, at_once=_AT_ONCE)
-        self._refuse_changed(version)
-
-    def _version(self) -> Version | None:
-        """Of the connector as the group has it: each change makes another one. None: the group has none."""
-        record = self._context.store.state.record(Kind.CONNECTOR, self.name)
-        return None if record is None else record.version
-
-    def _refuse_changed(self, version: Version | None) -> None:
-        if self._version() != version:
-            raise StartupError(f"connector {self.name} was deleted, stopped or changed", hint="repeat this")
+        self._configured.refuse_changed(version)
+        self._is_new = False
 
     def is_gone(self, target_topic: str, broker: str) -> bool:
         """Whether a broker of the target that shows its topics does not have this one."""
@@ -342,7 +341,7 @@ class RouteTopics:
         A topic without copies has an empty one. One whose queues cannot be read has none, and a problem. Of topics
         with one name at the target each gets those queues that are surely its own.
         """
-        store, version = self._context.store, self._version()
+        store, version = self._context.store, self._configured.version
         maps, taken = store.queue_maps(self.name), defaultdict[str, set[Queue]](set)
         for topic in maps:
             taken[store.target_topic(self.name, topic)].update(store.whole_queue_map(self.name, topic).values())
@@ -357,7 +356,7 @@ class RouteTopics:
             except (ClientError, ProtocolError) as error:
                 self._report(plan.topic, error, "let the target's account read the topic")
                 continue
-            self._refuse_changed(version)
+            self._configured.refuse_changed(version)
             maps[plan.topic] = found = copies.ours
             self._untold[plan.topic] = frozenset(copies.untold)
             taken[name].update(found.values())

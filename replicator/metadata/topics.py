@@ -121,7 +121,7 @@ def plan_switch(
     planned, refused = Planned([], {}), set[str]()
 
     def switch(topic: str, current: TopicConfig | None, broker: str, own: Mapping[str, TopicConfig]) -> None:
-        if current is not None and (broker, current.name) not in planned.wanted:
+        if current is not None:
             elsewhere = {name: topics[topic] for name, topics in source.items() if topic in topics}
             _switch(topic, broker, current, own, elsewhere, open_all=open_all, planned=planned)
 
@@ -134,7 +134,8 @@ def plan_switch(
             switch(plan.topic, current, broker, _configs(plan, source, broker))
     for topic, copies in given_up.items():
         for broker in sorted(copies.brokers) if topic not in refused else ():
-            switch(topic, target.get(broker, {}).get(copies.target_topic), broker, {})
+            if (broker, copies.target_topic) not in planned.wanted:
+                switch(topic, target.get(broker, {}).get(copies.target_topic), broker, {})
     return planned
 
 

@@ -231,7 +231,7 @@ class _Reading:
 
     async def caveat(self, pairing: Pairing) -> Caveat | None:
         """What has to be known beside the findings."""
-        if self._kept_from or (self.is_emptied and not pairing.copies):
+        if self._kept_from or (self._oldest > 0 and not pairing.copies):  # what is left may be of others
             return Caveat.DELETED
         if pairing.copies or (self._there and self.job.from_first_copy):
             return None

@@ -199,10 +199,13 @@ class SourceTask:
                 SourceLost(f"{self._connection.address} makes no progress at {pull.offset}: {pulled.remark}")
             )
             return
-        if self._look_back.is_needed(pull.offset, pulled):
-            self._look_back.ask(pull.offset, lambda error: self._looked_back(pull, pulled, error))
-        else:
-            self._take(pull, pulled)
+        try:
+            if self._look_back.is_needed(pull.offset, pulled):
+                self._look_back.ask(pull.offset, lambda error: self._looked_back(pull, pulled, error))
+            else:
+                self._take(pull, pulled)
+        except Exception as bug:  # noqa: BLE001 - the connection would give this pull another answer
+            self._fail(bug)
 
     def _looked_back(self, pull: Pull, pulled: Pulled, error: ReplicatorError | None) -> None:
         if self._stopped:

@@ -32,7 +32,7 @@ _TAG: Final = re.compile(r"[^|,\s]+")
 #: What to do where a selection is empty.
 _INSTEAD: Final = {
     "topics": "leave topics out to copy all",
-    "sync_groups": "leave sync_groups out to sync all, or groups out of sync for none",
+    "sync_groups": "leave sync_groups out to sync all, or groups and offsets out of sync for none",
 }
 
 
@@ -182,7 +182,8 @@ class RouteSettings(Table):
     @field_validator("topics", "sync_groups")
     @classmethod
     def _selects_something(cls, value: list[str], info: ValidationInfo) -> list[str]:
-        if not value:
+        is_unused = info.field_name == "sync_groups" and not {"groups", "offsets"} & {*info.data.get("sync", ())}
+        if not value and not is_unused:
             raise ValueError(f"it selects nothing: {_INSTEAD[str(info.field_name)]}")
         return value
 

@@ -63,9 +63,9 @@ def others_can_use(found: os.stat_result) -> bool:
     """Whether a file is open to more than its owner.
 
     A file of root's may be readable by a group, which this process is in if it can read it: so Kubernetes mounts
-    secrets for a pod's `fsGroup`, and PostgreSQL allows the same.
+    secrets for a pod's `fsGroup`, and PostgreSQL allows the same. For root, who reads every file, by another group.
     """
-    mounted = found.st_uid == 0 and os.geteuid() != 0
+    mounted = found.st_uid == 0 and (os.geteuid() != 0 or found.st_gid != 0)
     return bool(found.st_mode & (stat.S_IRWXG | stat.S_IRWXO) & ~(stat.S_IRGRP if mounted else 0))
 
 

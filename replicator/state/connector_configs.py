@@ -118,8 +118,10 @@ def _log_change(before: Connector | None, after: Connector | None, *, worker: st
         change = f"restart of {', '.join(tasks)}"
     elif after.state is not before.state:
         change = f"{before.state} -> {after.state}"
+    elif not (differ := _differences(before, after)):
+        return  # two workers have brought the same one
     else:
-        change = f"configuration: {', '.join(_differences(before, after))}"
+        change = f"configuration: {', '.join(differ)}"
     log.info("connector changed at another worker", connector=after.name, worker=worker, change=change)
 
 
@@ -312,9 +314,8 @@ class Connectors:
         Raises:
             ConfigError: all mistakes, one a line.
         """
-        mistakes = (
-            [] if valid_id(name) else [f"name = {name!r}: up to 100 letters, digits and _ . : @ - are possible"]
-        )
+        refused = f"name = {name!r}: up to 100 letters, digits and _ . : @ - are possible"
+        mistakes = [] if valid_id(name) else [refused]
         try:
             settings = _parse(config, self._limits)
         except ConfigError as error:

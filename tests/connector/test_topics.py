@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -171,6 +171,58 @@ async def test_nothing_more_is_made_for_a_connector_that_is_not_as_it_was(
         change("reading")
         return TargetCopies({Queue("a", 0): Queue("x", 0)} if at == "reading" else {}, Counter(), set())
 
+    topics = _to_be_made(store, monkeypatch, names, write)
+    monkeypatch.setattr(topics._others, "read", read)
+    with pytest.raises(StartupError, match="connector route was deleted, stopped or changed"):
+        await topics.make_ready()
+    assert written == (["o1"] if at == "making" else [])
+    assert store.state.items(Kind.TASK) == {}
+    store.close()
+
+
+async def test_what_interrupts_the_first_topics_makes_none_of_them_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Late ones are copied from their beginning, whatever `start_from` says; rates interrupt nothing."""
+    store, written = Store(tmp_path), list[str]()
+    connectors = Connectors(store)
+    connectors.create("route", {"topics": ["o.*"], "start_from": "latest"})
+
+    async def write(_broker: object, topic: TopicConfig) -> None:
+        written.append(topic.name)
+        if len(written) == 2:
+            connectors.update("route", {**connectors.get("route").config, "rate_messages": 5})
+        if len(written) == 3:
+            connectors.set_state("route", State.STOPPED)
+
+    topics = _to_be_made(store, monkeypatch, ["o1", "o2", "o3", "o4"], write)
+    with pytest.raises(StartupError):
+        await topics.make_ready()
+    assert written == ["o1", "o2", "o3"]
+    assert [store.is_mapped("route", name) for name in written] == [True, True, False]
+    connectors.set_state("route", State.RUNNING)
+    await topics.make_ready()
+    names = ["o1", "o2", "o3", "o4"]
+    assert [store.begins_late("route", name, Queue("a", 0)) for name in names] == [False] * 4
+    context: Any = topics._context
+    context.source.topics["a"]["o5"] = replace(ORDERS, name="o5")
+    topics.plan()
+    await topics.make_ready()
+    assert store.begins_late("route", "o5", Queue("a", 0))
+    store.close()
+
+
+def _to_be_made(
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    names: list[str],
+    write: Callable[[object, TopicConfig], Awaitable[None]],
+) -> RouteTopics:
+    """A route with topics that the target does not have, made by `write` one after the other."""
+
+    async def read(*_: object, **__: object) -> TargetCopies:
+        return TargetCopies({}, Counter(), set())
+
     monkeypatch.setattr(module, "_AT_ONCE", 1)
     monkeypatch.setattr(module, "write_topic", write)
     monkeypatch.setattr(module, "RetryGroups", lambda *_: SimpleNamespace(make=_nothing))
@@ -182,11 +234,7 @@ async def test_nothing_more_is_made_for_a_connector_that_is_not_as_it_was(
     monkeypatch.setattr(topics._others, "read", read)
     monkeypatch.setattr(topics, "_finds_room", _finds_room)
     topics.plan()
-    with pytest.raises(StartupError, match="connector route was deleted, stopped or changed"):
-        await topics.make_ready()
-    assert written == (["o1"] if at == "making" else [])
-    assert store.state.items(Kind.TASK) == {}
-    store.close()
+    return topics
 
 
 async def _finds_room(*_: object) -> bool:

@@ -175,6 +175,19 @@ def test_a_switch_opens_what_the_source_has_open() -> None:
     assert switched(open_all=True)["x"] == {"T": topic(order=True), "frozen": topic("frozen")}
 
 
+def test_a_switch_opens_a_topic_that_several_are_copied_to() -> None:
+    """As soon as one of them is open at the source, whatever their order."""
+    for perms in ((4, 6), (6, 4)):
+        source = {"a": {name: topic(name, perm=perm) for name, perm in zip("AB", perms, strict=True)}}
+        target: Topics = {"x": {"M": topic("M", perm=4)}}
+        plans = [
+            TopicPlan(topic=name, target_topic="M", queue_map={Queue("a", 0): Queue("x", at)})
+            for at, name in enumerate("AB")
+        ]
+        switch = plan_switch(plans, source, target, open_all=False)
+        assert applied(switch, target, {})["x"]["M"].perm == 6
+
+
 @pytest.mark.parametrize(("there", "here", "after"), [(2, 4, 6), (2, 6, 6), (0, 4, 4), (0, 6, 6)])
 def test_a_switch_leaves_what_was_copied_readable(there: int, here: int, after: int) -> None:
     """Of topics that are write-only at the source, or closed altogether."""

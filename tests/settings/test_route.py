@@ -70,7 +70,7 @@ def test_an_item_of_a_list_that_is_several(name: str) -> None:
     ("name", "way_out"),
     [
         ("topics", "leave topics out to copy all"),
-        ("sync_groups", "leave sync_groups out to sync all, or groups out of sync for none"),
+        ("sync_groups", "leave sync_groups out to sync all, or groups and offsets out of sync for none"),
         ("acl__accounts", "leave acl.accounts out to sync all, or acl out of sync for none"),
     ],
 )

@@ -43,8 +43,17 @@ def test_a_secret_that_kubernetes_mounts(
 ) -> None:
     """Root's, readable by the pod's group, and by nobody else."""
     monkeypatch.setattr("os.geteuid", lambda: us)
-    found: Any = SimpleNamespace(st_uid=owner, st_mode=stat.S_IFREG | mode)
+    found: Any = SimpleNamespace(st_uid=owner, st_gid=0, st_mode=stat.S_IFREG | mode)
     assert others_can_use(found) == open_to_others
+
+
+def test_root_may_use_what_it_has_given_to_the_group_of_a_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the service itself may: chmod 600, the way out, would take it away from that."""
+    for us in (0, 990):
+        monkeypatch.setattr("os.geteuid", lambda us=us: us)
+        found: Any = SimpleNamespace(st_uid=0, st_gid=990, st_mode=stat.S_IFREG | 0o640)
+        assert not others_can_use(found)
+        assert others_can_use(SimpleNamespace(**{**vars(found), "st_mode": stat.S_IFREG | 0o644}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o660, 0o644, 0o601])

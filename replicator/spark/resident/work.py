@@ -33,13 +33,23 @@ class RateShares:
     def __init__(self, slots: Mapping[int, Slot]) -> None:
         self._slots = slots
         self._counted = (-inf, Counter[str]())
+        #: Of this turn of the event loop: thousands of queues may be drained in one.
+        self._known: dict[Slot, Rates] = {}
 
     def forget(self) -> None:
         """The queues are divided in another way: they are counted again at once."""
         self._counted = (-inf, Counter())
+        self._known.clear()
 
     def of(self, slot: Slot) -> Rates:
         """The part of each route of `slot`."""
+        if not self._known:
+            asyncio.get_running_loop().call_soon(self._known.clear)
+        if slot not in self._known:
+            self._known[slot] = self._of(slot)
+        return self._known[slot]
+
+    def _of(self, slot: Slot) -> Rates:
         now = asyncio.get_running_loop().time()
         if now - self._counted[0] > _COUNTED:
             pairs = (pair for each in self._slots.values() for pair in each.pairs.values())

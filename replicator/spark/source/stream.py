@@ -118,7 +118,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     async def _plan(self, start: Progress, end: Progress) -> Sequence[InputPartition]:
         for queue in _lost(start, end):
-            log.warning("a queue is read from its oldest message", reason=_loss(queue, start, end))
+            reason = _loss(queue, start, end)
+            if queue in end:
+                log.warning("a queue is read from its oldest message", reason=reason)
+            else:
+                log.warning("a queue is left out", reason=reason)
         return await plan(self._connected()[0], self._options, parts(await self._begins(start, end), end))
 
     async def _begins(self, start: Progress, ends: Progress) -> Progress:
