@@ -100,6 +100,8 @@ class SourceConnector(ABC, Generic[Config]):
     def tasks(self, config: Config) -> Mapping[str, Sequence[str]]:
         """The names of its tasks, each with the topics that it writes: those are made at the target if missing.
 
+        A name has up to 200 characters, no spaces and no slashes.
+
         A task writes to one queue of each topic, so that its order holds.
         """
 

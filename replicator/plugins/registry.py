@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -61,6 +62,10 @@ def load(name: str) -> Plugin:
     return plugin
 
 
+#: The name of a task is a part of its records' keys, which are JSON.
+_TASK: Final = re.compile(r"[^/\s\x00-\x1f\x7f\ud800-\udfff]{1,200}")
+
+
 def configure(name: str, values: Mapping[str, Any], limits: ConnectorLimits) -> PluginConfig:
     """The configuration that `values` say, without the plugin's name.
 
@@ -79,4 +84,9 @@ def configure(name: str, values: Mapping[str, Any], limits: ConnectorLimits) -> 
         tasks = {task: tuple(topics) for task, topics in plugin.tasks(config).items()}
     except Exception as error:
         raise ConfigError(f"{CLASS} = {name!r} cannot name its tasks: {type(error).__name__}: {error}") from error
+    for task in tasks:
+        if not isinstance(task, str) or not _TASK.fullmatch(task):
+            raise ConfigError(
+                f"{CLASS} = {name!r} has a task {task!r}: names have up to 200 characters, no spaces and no slashes"
+            )
     return PluginConfig(name, config, plugin, tasks)

@@ -96,6 +96,14 @@ def test_a_bad_plugin_is_told(install: Callable[[str, str], None], entry: str, r
         configure("bad", {"topics": ["a"]}, LIMITS)
 
 
+@pytest.mark.parametrize("task", ["", "a/b", "a b", "caf\udce9", "x" * 201])
+def test_a_task_whose_name_cannot_be_kept(install: Callable[[str, str], None], task: str) -> None:
+    """Its records could not be written, nor those of any other connector."""
+    install("null", "third_party:Null")
+    with pytest.raises(ConfigError, match=r"connector.class = 'null' has a task .*: names have up to 200"):
+        configure("null", {"topics": [task]}, LIMITS)
+
+
 def test_what_is_not_installed_is_told_with_what_is() -> None:
     with pytest.raises(ConfigError, match=r"'none' is not installed: there are routing, file-sink, file-source"):
         load("none")
