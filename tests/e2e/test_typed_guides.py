@@ -38,7 +38,7 @@ def typed(shell: Terminal, workers: Guide, metadata: Guide) -> None:
     assert "LEFT" not in shell.type(workers.take("replicator cluster"))
     assert "orders" in shell.type(workers.take("replicator top"))
     assert "orders" in shell.type(workers.take("replicator lag"))
-    assert "route/orders" in shell.type(workers.take("replicator allocated"))
+    assert re.search(r"route +orders +RUNNING", shell.type(workers.take("replicator allocated")))
     assert "RUNNING" in shell.type(workers.take("replicator connectors status route"))
     shell.type(workers.take("replicator connectors update route"))
     shell.type(workers.take("replicator connectors create audit"))
