@@ -68,13 +68,16 @@ def extend(
             continue
         taken.add(target)
         result[source] = target
-    spare = _Spare(there - taken, targets)
+    spare, last = _Spare(there - taken, targets), dict[str, int]()
+    for queue in taken:
+        last[queue.broker] = max(queue.queue_id, last.get(queue.broker, 0))
     for source in elsewhere:
         broker = home[source.broker]
         target = spare.take(broker) or source._replace(broker=broker)
         if target in taken:
-            target = Queue(broker, 1 + max(queue.queue_id for queue in taken if queue.broker == broker))
+            target = Queue(broker, 1 + last[broker])
         taken.add(target)
+        last[target.broker] = max(target.queue_id, last.get(target.broker, 0))
         result[source] = target
     return result
 
