@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -84,7 +84,8 @@ def configure(name: str, values: Mapping[str, Any], limits: ConnectorLimits) -> 
         tasks = {task: tuple(topics) for task, topics in plugin.tasks(config).items()}
     except Exception as error:
         raise ConfigError(f"{CLASS} = {name!r} cannot name its tasks: {type(error).__name__}: {error}") from error
-    for task in tasks:
+    names: Iterable[object] = tasks  # a plugin is not ours: its annotations may not hold
+    for task in names:
         if not isinstance(task, str) or not _TASK.fullmatch(task):
             raise ConfigError(
                 f"{CLASS} = {name!r} has a task {task!r}: names have up to 200 characters, no spaces and no slashes"
