@@ -112,7 +112,7 @@ def parse(files: Iterable[tuple[Any, Any]]) -> AclState:
     )
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: Any, *, where: str = "") -> list[Any]:
     """A list that may be missing.
 
     Raises:
@@ -121,7 +121,7 @@ def _list(value: Any) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ValueError("it is no list")
+        raise ValueError(f"{where}it is no list")
     return value
 
 
@@ -134,11 +134,7 @@ def _account(name: str, entry: Mapping[str, Any]) -> Account:
     rules: dict[tuple[Kind, str], Rule] = {}
     # Groups first: a topic perm of %RETRY%<group> is one of the group, and wins.
     for kind, key in ((Kind.GROUP, "groupPerms"), (Kind.TOPIC, "topicPerms")):
-        try:
-            texts = _list(entry.get(key))
-        except ValueError as error:
-            raise ValueError(f"{key}: {error}") from None
-        for text in texts:
+        for text in _list(entry.get(key), where=f"{key}: "):
             rule = _rule(kind, str(text))
             rules[rule.kind, rule.name] = rule
     return Account(

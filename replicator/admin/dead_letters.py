@@ -151,14 +151,15 @@ async def _latest(reader: Endpoint, topic: str, broker: str, is_ours: Callable[[
     size = 0
     while begin > oldest and len(letters) < _SHOWN and end - begin < _READ and size < _BYTES:
         begin, stop = max(oldest, begin - _CHUNK), begin
-        earlier: tuple[list[Letter], list[Step]] = [], []  # their bodies are not kept
+        earlier_letters: list[Letter] = []  # their bodies are not kept
+        earlier_steps: list[Step] = []
         async for message in read_range(reader, topic, DEAD_LETTER_QUEUE, begin, stop, at_once=_AT_ONCE):
             size += len(message.body) + len(message.properties)
             if (step := step_of(message)) is not None:
-                earlier[1].append(step)
+                earlier_steps.append(step)
             elif (letter := letter_of(broker, message)) is not None and is_ours(letter):
-                earlier[0].append(letter)
-        letters, steps = earlier[0] + letters, earlier[1] + steps
+                earlier_letters.append(letter)
+        letters, steps = earlier_letters + letters, earlier_steps + steps
     last = last_steps(steps)
     shown = [(letter, last.get(letter.offset)) for letter in letters[-_SHOWN:]]
     return Latest(shown, older=begin > oldest or len(letters) > _SHOWN)

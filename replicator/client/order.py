@@ -53,7 +53,7 @@ def _read(address: str, answer: Frame) -> Mapping[str, str]:
 
 
 async def write_order(nameservers: NameServers, address: str, topic: str, value: str) -> None:
-    """Puts the configuration of a topic (100) at the name server at `address` alone; errors as `tell`."""
+    """Puts the configuration of a topic (100) at the name server at `address` alone; errors as `ask_one`."""
     await nameservers.ask_one(
         address, Request.PUT_KV_CONFIG, {"namespace": NAMESPACE, "key": topic, "value": value}
     )

@@ -57,7 +57,7 @@ class _Line:
 
     def add(self, at: float, lag: float, copied: float) -> None:
         elapsed = at - self.copied_at
-        is_lower = copied < self.highest and self.lower < _LOWER  # later it has begun anew, or some of it is lost
+        is_lower = copied < self.highest and self.lower < _LOWER  # later it has started over, or some is lost
         # Neither what is missing from a count nor its return was copied between two points.
         unknown = is_lower or self.lower or isnan(elapsed) or elapsed <= 0
         self.rate.append(nan if unknown else (copied - self.copied) / elapsed)

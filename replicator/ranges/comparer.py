@@ -68,11 +68,6 @@ class Compared(msgspec.Struct, frozen=True):
     error: str = ""
     caveat: Caveat | None = None
 
-    @property
-    def clean(self) -> bool:
-        """Whether there are no findings and no error."""
-        return not self.counts and not self.error
-
     @classmethod
     def failed(cls, part: Range, error: str) -> Compared:
         """The outcome of a queue that could not be read."""

@@ -71,6 +71,13 @@ async def routes(shell: Terminal) -> AsyncIterator[Routes]:
     await made.end()
 
 
+async def at_both(topic: str, first: Cluster, second: Cluster) -> None:
+    """A topic that two clusters have, with other messages in each: from k0 on, and from k500 on."""
+    for cluster, start in ((first, 0), (second, 500)):
+        await create_topic(cluster, topic, queues=2)
+        await produce(cluster, topic, 20, start=start)
+
+
 async def there_and_back(shell: Terminal, guide: Guide, east: Cluster, west: Cluster) -> None:
     """Each message comes to the other side once, and not home again."""
     await create_topic(east, "orders", queues=2)
@@ -102,9 +109,7 @@ async def standby(shell: Terminal, guide: Guide, east: Cluster, west: Cluster) -
 
 async def names_that_differ(shell: Terminal, guide: Guide, east: Cluster, west: Cluster) -> None:
     """Each side has its own topic and one for what comes from the other."""
-    for cluster, start in ((east, 0), (west, 500)):
-        await create_topic(cluster, "bills", queues=2)
-        await produce(cluster, "bills", 20, start=start)
+    await at_both("bills", east, west)
     async with routes(shell) as pair:
         await pair.start(guide.take("replicator --source EAST"))
         await pair.start(guide.take("replicator --source WEST"))
@@ -115,9 +120,7 @@ async def names_that_differ(shell: Terminal, guide: Guide, east: Cluster, west: 
 
 async def several_sources(shell: Terminal, guide: Guide, east: Cluster, north: Cluster, hub: Cluster) -> None:
     """The second one gets queues of its own."""
-    for cluster, start in ((east, 0), (north, 500)):
-        await create_topic(cluster, "calls", queues=2)
-        await produce(cluster, "calls", 20, start=start)
+    await at_both("calls", east, north)
     async with routes(shell) as pair:
         await pair.start(guide.take("replicator --source EAST"))
         await has(hub, "calls", range(20))

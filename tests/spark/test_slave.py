@@ -67,7 +67,8 @@ async def test_history_is_read_from_the_slave(
         await settled(here.target, here.topic, COUNT)
         await here.assert_clean(COUNT)
         pulls.clear()
-        assert (await compare(CompareJob(**sides, complete=True), part)).clean
+        outcome = await compare(CompareJob(**sides, complete=True), part)
+        assert (outcome.counts, outcome.error) == ({}, "")
         assert pulls[slave.address] > SOME
 
         pulls.clear()

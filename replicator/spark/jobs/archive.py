@@ -27,7 +27,7 @@ from replicator.spark.source.property_column import map_of
 from replicator.spark.source.rows import assembled, columns
 
 __all__ = [
-    "ANEW",
+    "OTHER_DIRECTORY",
     "SCHEMA",
     "File",
     "Slice",
@@ -56,7 +56,7 @@ _NEEDED: Final = (
     "body",
 )
 #: The way out where a queue is not the one any more that an archive was begun with.
-ANEW: Final = "export it into another directory"
+OTHER_DIRECTORY: Final = "export it into another directory"
 _WHOLE: Final = "copy the complete archive"
 #: The key of the topic in a file's own metadata; files of earlier versions have none.
 _TOPIC: Final = b"topic"
@@ -97,7 +97,7 @@ class Slice(msgspec.Struct, frozen=True):
                     f"{self.key}: the message at offset {offset} was stored at {message.store_timestamp},"
                     f" the one that was there when the export began at {stored}:"
                     " the topic was deleted and recreated, or truncated",
-                    hint=ANEW,
+                    hint=OTHER_DIRECTORY,
                 )
 
     def file(self, first: int, attempt: str) -> str:

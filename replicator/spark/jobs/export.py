@@ -28,7 +28,7 @@ from replicator.ranges.retry import PATIENCE
 from replicator.routing.faults import SourceReset
 from replicator.routing.limiter import RateLimiter
 from replicator.spark.engine.tasks import each_as_task, in_turn, run_rate_limited
-from replicator.spark.jobs.archive import ANEW, File, Slice, batch_of, partition, schema_of
+from replicator.spark.jobs.archive import OTHER_DIRECTORY, File, Slice, batch_of, partition, schema_of
 from replicator.spark.jobs.location import Location
 
 __all__ = ["ExportJob", "Exported", "export_all", "export_slice"]
@@ -123,7 +123,7 @@ async def export_slice(job: ExportJob, part: Slice) -> Exported:
                     await job.location.run(writing.flush)
             files = await job.location.run(writing.finish)
         except SourceReset as reset:
-            raise ReplicatorError(f"{part.key}: {reset.message}", hint=ANEW) from None
+            raise ReplicatorError(f"{part.key}: {reset.message}", hint=OTHER_DIRECTORY) from None
         except OSError as error:
             reason = job.location.reason(error)
             raise ReplicatorError(

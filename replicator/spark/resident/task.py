@@ -310,7 +310,7 @@ class _Task:
         await asyncio.wait([before])
         await self._copy(queue)
 
-    # What the owner is reported.
+    # What is reported to the owner.
 
     async def _report(self) -> None:
         sequence = 0

@@ -25,5 +25,6 @@ def test_each_queue_has_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Compared] = []
     job: Any = None
     compare_all(None, job, [RangeToCompare(part, there=True) for part in parts], on_compared=found.append)
-    assert [(each.key, each.clean) for each in found] == [("T/a/0", True), ("T/a/1", False)]
+    assert [(each.key, bool(each.error)) for each in found] == [("T/a/0", False), ("T/a/1", True)]
+    assert not found[0].counts
     assert "no outcome" in found[1].error
