@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from tests.client.peer import unused_port
 from tests.support.frames import Frame, frame, read_frame
 from tests.support.proxy import BrokerProxies, FaultProxy
 
@@ -18,7 +19,7 @@ SEND_BATCH, PULL = 320, 11
 
 
 @contextlib.asynccontextmanager
-async def served(handler: Handler) -> AsyncIterator[tuple[str, int]]:
+async def served(handler: Handler, port: int = 0) -> AsyncIterator[tuple[str, int]]:
     async def guarded(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             await handler(reader, writer)
@@ -26,10 +27,9 @@ async def served(handler: Handler) -> AsyncIterator[tuple[str, int]]:
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
 
-    server = await asyncio.start_server(guarded, "127.0.0.1", 0, limit=1 << 20)
+    server = await asyncio.start_server(guarded, "127.0.0.1", port, limit=1 << 20)
     async with server:
-        host, port = server.sockets[0].getsockname()
-        yield host, port
+        yield server.sockets[0].getsockname()
 
 
 @contextlib.asynccontextmanager
@@ -378,10 +378,13 @@ async def test_broker_proxies_stand_before_both_ports() -> None:
     async def name(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(str(writer.get_extra_info("sockname")[1]).encode().ljust(5) + await reader.readexactly(1))
 
-    async with served(name) as (host, port):
-        vip = await asyncio.start_server(name, host, port - 2)
-        async with vip, BrokerProxies(("127.0.0.2", port)) as proxies:
-            for proxy, expected in ((proxies.main, port), (proxies.vip, port - 2)):
-                async with dialled(proxy) as (reader, writer):
-                    writer.write(b".")
-                    assert await asyncio.wait_for(reader.readexactly(6), 5) == f"{expected:<5}.".encode()
+    port = unused_port()
+    async with (
+        served(name, port),
+        served(name, port - 2),
+        BrokerProxies(("127.0.0.2", port)) as proxies,
+    ):
+        for proxy, expected in ((proxies.main, port), (proxies.vip, port - 2)):
+            async with dialled(proxy) as (reader, writer):
+                writer.write(b".")
+                assert await asyncio.wait_for(reader.readexactly(6), 5) == f"{expected:<5}.".encode()

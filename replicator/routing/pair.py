@@ -22,7 +22,7 @@ from replicator.routing.faults import Drained, SourceEnded, SourceGap, SourceLos
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.provenance import Provenance
 from replicator.routing.provenance import of as provenance_of
-from replicator.routing.queue_steps import FINAL, TRANSITIONS, Event, Step, Transition, event_of
+from replicator.routing.queue_steps import CHECKS, FINAL, TRANSITIONS, Event, Step, Transition, event_of
 from replicator.routing.shared import Shared
 from replicator.routing.source_side import BrokerSource, SourceSide
 from replicator.routing.state import Phase, QueueState
@@ -65,10 +65,11 @@ class QueuePair:
         self._end = end
         self._stop = asyncio.Event()
         self._path: DataPath | None = None
+        self._checking: asyncio.Timeout | None = None
         self._fault: ReplicatorError | None = None
         self._loss: SourceGap | SourceReset | None = None
         self._log = log.bind(connector=state.route, queue=str(MessageQueue(state.topic, *state.source)))
-        self._target = TargetCheck(state, shared, topic, self.source, self._log, stopping=self._stop)
+        self._target = TargetCheck(state, shared, topic, self.source, self._log)
         self._actions = {
             Step.CHECK_TARGET: self._target.run,
             Step.CHECK_SOURCE: self._check_source,
@@ -79,8 +80,15 @@ class QueuePair:
     # Called from outside.
 
     def drain(self) -> None:
-        """No more pulls; what was pulled is still sent, but for what rate limits hold back, then `run` ends."""
+        """No more pulls; what was pulled is still sent, but for what rate limits hold back, then `run` ends.
+
+        A check ends at once: it may wait long for a broker that is away, and the next owner makes its own.
+        """
+        if self._stop.is_set():
+            return
         self._stop.set()
+        if self._checking is not None:
+            self._checking.reschedule(asyncio.get_running_loop().time())
         if self._path is not None:
             self._path.end(Drained("drained"))
 
@@ -173,7 +181,7 @@ class QueuePair:
         if self._stop.is_set():
             return Event.DRAINED
         try:
-            await self._actions[step]()
+            await (self._check(step) if step in CHECKS else self._actions[step]())
         except ReplicatorError as fault:
             event = event_of(fault)
             if event is None:
@@ -183,6 +191,25 @@ class QueuePair:
                 self._loss = fault
             return event
         return Event.DRAINED if step is Step.COPY else Event.DONE
+
+    async def _check(self, step: Step) -> None:
+        """Makes a check, unless the queue is to end meanwhile.
+
+        Raises:
+            Drained: it is.
+            ReplicatorError: as the check does.
+        """
+        scope = asyncio.timeout(None)
+        try:
+            async with scope:
+                self._checking = scope
+                await self._actions[step]()
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            raise Drained("drained") from None
+        finally:
+            self._checking = None
 
     def _enter(self, event: Event, transition: Transition) -> None:
         """Makes the state say what has happened."""

@@ -26,7 +26,7 @@ from replicator.routing.faults import (
 )
 from replicator.routing.state import Phase
 
-__all__ = ["FINAL", "TRANSITIONS", "Event", "Step", "Transition", "event_of"]
+__all__ = ["CHECKS", "FINAL", "TRANSITIONS", "Event", "Step", "Transition", "event_of"]
 
 
 class Step(StrEnum):
@@ -50,6 +50,10 @@ class Step(StrEnum):
 
 #: Steps that nothing follows.
 FINAL: Final = frozenset({Step.STOPPED, Step.FAILED})
+
+
+#: Steps that ask brokers and change nothing at them.
+CHECKS: Final = frozenset({Step.CHECK_TARGET, Step.CHECK_SOURCE})
 
 
 class Event(StrEnum):

@@ -13,13 +13,12 @@ from functools import partial
 from structlog.stdlib import BoundLogger
 
 from replicator.aio.clock import now
-from replicator.aio.set_within import set_within
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import message_at, pull
 from replicator.errors import ClientError
 from replicator.routing import provenance
-from replicator.routing.faults import Drained, QueueFailed, TargetBlocked
+from replicator.routing.faults import QueueFailed, TargetBlocked
 from replicator.routing.fork import last_common
 from replicator.routing.provenance import Provenance
 from replicator.routing.recovery import CopyRecord, Tail, first_copy, read_on, read_tail
@@ -32,9 +31,6 @@ __all__ = ["TargetCheck"]
 
 class TargetCheck:
     """Checks the target queue `topic` of `state`, and makes the state agree with what the queue has.
-
-    Args:
-        stopping: set when the queue is to end: the next owner waits for what was sent before to settle.
 
     Attributes:
         connection: the one over which the target was checked last; sends go over no other.
@@ -51,8 +47,6 @@ class TargetCheck:
         topic: str,
         source: SourceSide,
         log: BoundLogger,
-        *,
-        stopping: asyncio.Event,
     ) -> None:
         self.connection: Connection | None = None
         self.suspicious = False
@@ -64,7 +58,6 @@ class TargetCheck:
         self._topic = topic
         self._source = source
         self._log = log
-        self._stopping = stopping
 
     def place(self) -> tuple[Endpoint, str, int]:
         """The queue's master, topic and number.
@@ -91,7 +84,6 @@ class TargetCheck:
             Unreachable: no broker answers, or another one than expected.
             TargetBlocked: by `on_target_loss=wait`, or the broker does not show all that it has stored.
             QueueFailed: by `on_target_loss=fail`.
-            Drained: the queue is to end, and what was sent before has not settled.
             ClientError: see there.
         """
         state, shared = self._state, self._shared
@@ -142,8 +134,7 @@ class TargetCheck:
         shared = self._shared
         if shared.options.settle_timeout is None:
             return
-        if await set_within(self._stopping, shared.options.settle_timeout):
-            raise Drained("drained")
+        await asyncio.sleep(shared.options.settle_timeout)
         await self._read_on(tail)
 
     async def _read_on(self, tail: Tail) -> None:

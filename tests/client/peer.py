@@ -15,8 +15,11 @@ from typing import Self, cast
 from replicator.client.connection import Connection
 from replicator.client.security import Credentials, Security
 from replicator.protocol.frame import Frame, FrameDecoder
+from replicator.sandbox.ports import PortBlock, lease
 
 Handler = Callable[["Session", Frame], None]
+
+_PORTS: list[PortBlock] = []
 
 
 class Session(asyncio.Protocol):
@@ -170,13 +173,9 @@ def hang_up(session: Session) -> None:
 
 
 def unused_port() -> int:
-    """A port where nothing listens, nor two below it."""
-    while True:
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            port: int = one.getsockname()[1]
-            try:
-                other.bind(("127.0.0.1", port - 2))
-            except OSError:
-                continue
-            return port
+    """A port where nothing listens, nor two below it; nobody else gets it as long as this process runs.
+
+    Not one of those that the kernel gives to outgoing connections: one may take it before a test listens there.
+    """
+    _PORTS.append(lease())
+    return _PORTS[-1].base + 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -62,16 +61,7 @@ def copy_of(offset: int) -> bytes:
     return b"__RPL_ORIGIN\x01s\x02__RPL_SOURCE\x01s/a/0/%d/7\x02" % offset
 
 
-def check_of(
-    state: QueueState, shared: Shared, source: object = None, *, stopping: asyncio.Event | None = None
-) -> TargetCheck:
+def check_of(state: QueueState, shared: Shared, source: object = None) -> TargetCheck:
     """The check of the queue at the target, with `source` or the source cluster's broker as its source."""
     broker = BrokerSource(state, shared, from_start=False, end=None)
-    return TargetCheck(
-        state,
-        shared,
-        "T",
-        cast("SourceSide", source or broker),
-        get_logger(__name__),
-        stopping=stopping or asyncio.Event(),
-    )
+    return TargetCheck(state, shared, "T", cast("SourceSide", source or broker), get_logger(__name__))

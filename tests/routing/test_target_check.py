@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from structlog.testing import capture_logs
 
 from replicator.errors import Unreachable
 from replicator.routing import dispatch_barrier
-from replicator.routing.faults import Drained, QueueFailed, StoredElsewhere
+from replicator.routing.faults import QueueFailed, StoredElsewhere
 from replicator.routing.pair import QueuePair
 from replicator.routing.queue_map import Queue
 from replicator.routing.queue_steps import TRANSITIONS, Event, Step
@@ -156,23 +155,6 @@ async def test_in_the_first_round_of_a_secret_a_copy_that_is_ahead_is_not_believ
     assert source.asked == [(5, 30)]
     assert state.progress.position == 5
     assert "without worker_group_accept_unsigned the group continues at source offset 5" in failed.value.hint
-
-
-async def test_a_queue_that_is_to_end_does_not_wait_for_the_target_to_settle(
-    make_shared: Callable[..., Shared],
-) -> None:
-    """The next owner does: it must not believe that the target has."""
-    state = QueueState("T", Queue("a", 0), Queue("b", 0))
-    state.progress.position, state.progress.start = 3, 0
-    stopping = asyncio.Event()
-    shared = make_shared(broker=Shown(*map(copy_of, range(3))), settle_timeout=60.0)
-    check = check_of(state, shared, stopping=stopping)
-    asyncio.get_running_loop().call_later(0.05, stopping.set)
-    async with asyncio.timeout(10):
-        with pytest.raises(Drained):
-            await check.run()
-    assert check.unsettled
-    assert not state.progress.clean
 
 
 async def test_what_is_stored_and_not_shown_yet_is_waited_for(
