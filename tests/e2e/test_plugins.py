@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -13,7 +14,10 @@ import pytest
 
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
-from tests.support.traffic import create_topic, raw_topic
+from tests.support.command import run
+from tests.support.guide import Guide
+from tests.support.packages import PLUGINS_PAGE, example, install
+from tests.support.traffic import create_topic, produce, raw_topic
 from tests.support.worker import Worker, until
 
 pytestmark = pytest.mark.timeout(400)
@@ -179,3 +183,30 @@ async def test_a_truncated_file_is_told_and_not_read_on(
         )
         read.write_bytes(b"one\n\ntwo\nthree\n")
         await until(lambda: worker.has_copied(target, 4), what="it goes on where the file is put back")
+
+
+async def test_what_the_page_says(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+    """Its connectors are created by its commands, and its example copies as it is printed."""
+    east, west = await clusters.pair(EAST, WEST)
+    files, page = tmp_path / "files", Guide(PLUGINS_PAGE)
+    files.mkdir()
+    (files / "in").write_bytes(b"one\ntwo\n")
+    names = {name: topic_name(name) for name in ("fileTopic", "orders", "payments", "heartbeats")}
+    for name in ("orders", "payments"):
+        await create_topic(east, names[name], queues=1)
+        await produce(east, names[name], 3)
+    install(tmp_path / "site", "my_package", example(PLUGINS_PAGE), "connectors", {"heartbeat": "Heartbeat"})
+    flags = ("--topics", topic_name("none"), "--standalone", "--file-connector-dir", str(files))
+    async with Worker(east, west, tmp_path, *flags, environment={"PYTHONPATH": str(tmp_path / "site")}) as worker:
+        await until(lambda: worker.get("/health/ready"))
+        for line in (page.take("replicator connectors create"), page.take("replicator connectors create")):
+            for name, here in {"/data/files": str(files), **names}.items():
+                line = line.replace(name, here)
+            await run(worker, *shlex.split(line)[1:])
+        await _create(worker, "heartbeat", connector_class="heartbeat", topic=names["heartbeats"])
+        await until(lambda: worker.has_copied(names["heartbeats"], 2))
+        (beats,) = [queue for queue in (await raw_topic(west, names["heartbeats"])).values() if queue]
+        assert [m.body[4:] for m in beats[:2]] == [b"1", b"2"]
+        await until(lambda: worker.has_copied(names["fileTopic"], 2))
+        await until(lambda: len((files / "out").read_bytes().splitlines()) == 6, what="both topics are in the file")
+    assert [line for line in page.left if line.startswith("replicator")] == []

@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["TRANSFORMS_PAGE", "example", "install"]
+__all__ = ["PLUGINS_PAGE", "TRANSFORMS_PAGE", "example", "install"]
 
-TRANSFORMS_PAGE = Path(__file__).parent.parent.parent / "docs" / "TRANSFORMS.md"
+_DOCS = Path(__file__).parent.parent.parent / "docs"
+PLUGINS_PAGE = _DOCS / "PLUGINS.md"
+TRANSFORMS_PAGE = _DOCS / "TRANSFORMS.md"
 
 
 def install(directory: Path, module: str, text: str, group: str, entries: Mapping[str, str]) -> None:
