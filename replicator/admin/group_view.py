@@ -127,7 +127,7 @@ class GroupView:
         leader = self._worker.coordinator.assignment.generation.leader
         return {
             "name": connector.name,
-            "connector": {"state": connector.state.value, "worker_id": leader, "trace": None},
+            "connector": {"state": connector.state.value, "worker_id": leader},
             "tasks": self.tasks(connector),
             "topics": self.topics(connector),
             "problems": self.problems(connector),

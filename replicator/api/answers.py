@@ -108,7 +108,10 @@ class Task(Answer):
     id: Annotated[str, Field(description="name within its connector: topic, topic/broker/queue, or a plugin's own")]
     worker_id: str
     state: TaskState
-    trace: Annotated[str | None, Field(description="why it failed; null unless its state is FAILED")]
+    trace: Annotated[
+        str | None,
+        Field(description="why it failed, as its worker last published it; null unless its state is FAILED"),
+    ]
 
 
 class TaskOfWorker(Answer):
@@ -132,7 +135,6 @@ class ConnectorInfo(Answer):
 class ConnectorCondition(Answer):
     state: ConnectorState
     worker_id: Annotated[str, Field(description="the group's leader, which assigns its tasks")]
-    trace: str | None
 
 
 class TopicStatus(Answer):

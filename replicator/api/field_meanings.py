@@ -91,7 +91,6 @@ _MEANINGS: Final = {
     "topic": "the topic's name at the source",
     "topics": "number of topics, or the topics",
     "topics_opened": "topics whose perm was changed at the target",
-    "trace": "Python traceback of its failure; null: it has not failed",
     "type": "`ROUTE`, `SOURCE` or `SINK`",
     "unknown_queues": "queues whose ends are not known, and how far each was copied",
     "valid": "whether it can be used",

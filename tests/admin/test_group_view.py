@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from replicator.admin.group_view import GroupView
+from replicator.api.answers import ConnectorStatus
 from replicator.connector.status import topic_status, worst_queues
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
@@ -70,3 +71,10 @@ def test_an_older_worker_does_not_say_whose_they_are(paged: PagedWorker) -> None
     """Then none is left out."""
     paged.publish(problems={"bills": FEWER})
     assert GroupView(paged.worker).status(paged.connectors.get("route"))["problems"] == {"bills": FEWER}
+
+
+def test_a_connector_has_no_trace_of_its_own(paged: PagedWorker) -> None:
+    """Tasks fail, and say why; what is always null tells nobody anything."""
+    found = GroupView(paged.worker).status(paged.connectors.get("route"))
+    assert ConnectorStatus.model_validate(found).model_dump()["connector"] == found["connector"]
+    assert found["connector"].keys() == {"state", "worker_id"}

@@ -185,13 +185,13 @@ def status(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
 def tasks(name: Name, url: Url = HERE, output: Shown = Output.TABLE) -> None:
     """List a connector's tasks."""
     found = Rest(url).get(path("connectors", name, "tasks"))
-    rows = [[task["id"], task["worker_id"], task["state"], _cause(task.get("trace"))] for task in found]
+    rows = [[task["id"], task["worker_id"], task["state"], _cause(task["trace"])] for task in found]
     show(found, output, table(("task", "worker", "state", "cause"), rows, empty="no task"))
 
 
 def _cause(trace: str | None) -> str:
-    """What a trace ends with; -o json has all of it."""
-    return next(reversed((trace or "").strip().splitlines()), "")
+    """Why a task failed, in one line of the table."""
+    return " ".join((trace or "").split())
 
 
 @connectors.command()
