@@ -35,7 +35,6 @@ ELSEWHERE = {
     "replicator.operate.run": "test_cli.py",
     "replicator.parent_guard": "test_worker_processes.py",
     "replicator.plugins.interface": "plugins/test_file.py",
-    "replicator.protocol.compression": "plugins/test_transforms.py",
     "replicator.ranges.suspend_guard": "spark/test_paused.py",
     "replicator.routing": "e2e/test_recovery.py",
     "replicator.sandbox": "sandbox/test_cluster.py",

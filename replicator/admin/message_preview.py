@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any, Final
 
 from replicator.client.pull import pull
 from replicator.errors import ProtocolError
 from replicator.protocol import properties
-from replicator.protocol.compression import decompress, is_compressed
+from replicator.protocol.compression import head_of, is_compressed
 from replicator.protocol.message import StoredMessage
 from replicator.state.connector_configs import Unknown
 from replicator.state.known_brokers import Side
@@ -60,23 +59,10 @@ def _shown(message: StoredMessage, *, with_body: bool) -> dict[str, Any]:
     return found | (preview_of(message.content, message.sys_flag) if with_body else {})
 
 
-def _inflated(body: bytes, sys_flag: int) -> bytes:
-    """A body as its producer wrote it, or its beginning that is longer than what is shown.
-
-    Raises:
-        ProtocolError: as `decompress` says.
-    """
-    try:
-        head = zlib.decompressobj().decompress(body, _SHOWN + 1)
-    except zlib.error:
-        return decompress(body, sys_flag)  # which says why it cannot be
-    return head if len(head) > _SHOWN else decompress(body, sys_flag)
-
-
 def preview_of(body: bytes, sys_flag: int) -> dict[str, Any]:
     """The beginning of a body: as text if it is UTF-8, else as hexadecimal digits."""
     try:
-        whole, kind = _inflated(body, sys_flag) if is_compressed(sys_flag) else body, ""
+        whole, kind = head_of(body, sys_flag, _SHOWN + 1), ""
     except ProtocolError as error:
         whole, kind = body, f"; it {error.message}"
     head = whole[:_SHOWN]

@@ -6,6 +6,7 @@ import zlib
 
 from replicator.client.pull import Subscription
 from replicator.plugins.transforms import chain_of
+from replicator.routing.body_compression import BodyCompression
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.parked import ReleasedMessages
 from replicator.routing.seal import Sealer
@@ -50,6 +51,7 @@ def route_options(
         settle_timeout=settle_timeout,
         dead_letter_topic=route.dead_letter_topic,
         transform=chain_of(route.transforms),
+        compression=_compression(route),
         sealer=sealer,
         late_before=late_before,
         released=released,
@@ -60,4 +62,12 @@ def route_options(
 
 def _rules(route: RouteSettings) -> int:
     """A number that stands for what decides which messages are copied, and what is made of them."""
-    return zlib.crc32(repr((route.tags, route.sql, route.transforms, route.forward, route.rename)).encode())
+    rules: tuple[object, ...] = (route.tags, route.sql, route.transforms, route.forward, route.rename)
+    if route.compression_type != "none":  # others keep the number that they had before there was a choice
+        rules += (route.compression_type, route.compress_over)
+    return zlib.crc32(repr(rules).encode())
+
+
+def _compression(route: RouteSettings) -> BodyCompression | None:
+    kind = route.compression_type
+    return None if kind == "none" else BodyCompression(kind, route.compress_over)

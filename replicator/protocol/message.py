@@ -36,6 +36,8 @@ _TAIL = struct.Struct(">i8xI")
 
 #: Bytes of the length in front of a body.
 _LENGTH: Final = 4
+#: Brokers store the checksum of a body without its highest bit, so that it is positive in Java.
+_CRC: Final = 0x7FFFFFFF
 
 
 class StoredMessage(msgspec.Struct, gc=False):
@@ -65,10 +67,15 @@ class StoredMessage(msgspec.Struct, gc=False):
         """The body as stored, without its length."""
         return self.body[_LENGTH:]
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the body does not fit its checksum."""
+        return self.body_crc & _CRC != checksum(self.content)
+
 
 def checksum(body: bytes) -> int:
-    """The bodyCRC of a body, without its highest bit, so that it is positive in Java (`UtilAll.crc32`)."""
-    return zlib.crc32(body) & 0x7FFFFFFF
+    """The bodyCRC of a body (`UtilAll.crc32`)."""
+    return zlib.crc32(body) & _CRC
 
 
 def parse_messages(data: bytes) -> list[StoredMessage]:

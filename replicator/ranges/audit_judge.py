@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from replicator.protocol.message import StoredMessage, checksum
+from replicator.protocol.message import StoredMessage
 from replicator.ranges.copies import Kept, copies_of
 from replicator.routing import provenance
 from replicator.routing.audit_segment import Difference
 from replicator.routing.queue_map import Queue
 
 __all__ = ["Wanted", "judge"]
-
-#: Brokers store the checksum of a body without its highest bit, so that it is positive in Java.
-_CRC: Final = 0x7FFFFFFF
-#: Bytes of the length in front of a body.
-_LENGTH: Final = 4
 
 
 class Wanted(NamedTuple):
@@ -106,7 +101,7 @@ def _of_one(
     changes = []
     if wanted.message is not None:
         changes = [*Kept.of_source(wanted.message, cluster, topic=topic).changes(Kept.of_copy(copy))]
-    if not changes and copy.body_crc & _CRC != checksum(copy.body[_LENGTH:]):
+    if not changes and copy.is_damaged:
         changes = [("body", "it does not fit the checksum that the target has of it")]
     for kind, detail in changes:
         yield Difference(kind, wanted.source, copy.queue_offset, detail)

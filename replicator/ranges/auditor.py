@@ -256,7 +256,7 @@ class StreamAuditor:
 
 
 def _as_sent(queue: Audited, message: StoredMessage) -> StoredMessage | None:
-    """What the route makes of a message; None if it does not send it."""
+    """What the route makes of a message, but for its compression; None if it does not send it."""
     transform = queue.shared.options.transform
     if transform is None:
         return message

@@ -7,12 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.protocol.batch import KEPT_SYS_FLAGS
+from replicator.protocol.compression import is_compressed
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import BROKER_MADE
 from replicator.routing import provenance
+from replicator.routing.body_compression import plain
 from replicator.routing.provenance import PREFIX, Provenance, birthplace
 from replicator.routing.queue_map import Queue
 from replicator.routing.single_send import without_delay
@@ -64,7 +67,10 @@ def copies_of(
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """The parts of a message that a copy must keep."""
+    """The parts of a message that a copy must keep; `plain`, of a copy that is compressed, are those without that.
+
+    A route may have compressed it on its way, now or when it was set so.
+    """
 
     body: bytes
     flag: int
@@ -72,6 +78,7 @@ class Kept(msgspec.Struct, frozen=True):
     header: tuple[int, int]
     origin: bytes
     stored: int
+    plain: Kept | None = None
 
     @classmethod
     def of_source(cls, message: StoredMessage, born_here: str, *, topic: str) -> Kept:
@@ -90,7 +97,9 @@ class Kept(msgspec.Struct, frozen=True):
         """Of a copy, which has provenance."""
         copy = provenance.read(message.properties)
         assert copy is not None  # noqa: S101 - it would not be a copy
-        return cls._of(message, message.properties, copy.stored, copy.origin.encode())
+        rest = message.properties, copy.stored, copy.origin.encode()
+        kept, undone = cls._of(message, *rest), plain(message)
+        return kept if undone is message else replace(kept, plain=cls._of(undone, *rest))
 
     @classmethod
     def _of(cls, message: StoredMessage, raw: bytes, stored: int, origin: bytes) -> Kept:
@@ -100,6 +109,8 @@ class Kept(msgspec.Struct, frozen=True):
 
     def changes(self, copy: Kept) -> Iterable[tuple[str, str]]:
         """The kinds of differences of `copy`, each with a description."""
+        if copy.plain is not None and not is_compressed(self.header[0]):
+            copy = copy.plain
         if self.stored != copy.stored:
             yield "stale", f"stored at {self.stored} there, the copy was made of one stored at {copy.stored}"
         if self.body != copy.body:

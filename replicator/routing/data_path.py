@@ -60,8 +60,8 @@ class DataPath:
             exact_born=options.born_timestamp == "exact",
         )
         transforming = None
-        if options.transform is not None:
-            transforming = Transforming(options.transform, state.topic, state.source, ahead=options.batch_messages)
+        if (outgoing := options.outgoing) is not None:
+            transforming = Transforming(outgoing, state.topic, state.source, ahead=options.batch_messages)
         channel = Channel(shared.budget, packer if transforming is None else None)
         source_task = await source.open(channel, state.progress.position)
         sink = SinkTask(

@@ -8,6 +8,7 @@ from typing import Literal
 
 from replicator.client.pull import EVERYTHING, Subscription
 from replicator.protocol.message import StoredMessage
+from replicator.routing.body_compression import BodyCompression
 from replicator.routing.parked import ReleasedMessages
 from replicator.routing.queue_map import Queue
 from replicator.routing.seal import Sealer
@@ -53,6 +54,7 @@ class RouteOptions:
     settle_timeout: float | None = 1.0
     dead_letter_topic: str = "replicator_sys_dead_letter"
     transform: Transform | None = None
+    compression: BodyCompression | None = None
     sealer: Sealer | None = None
     late_before: int = 0
     audit_share: float = 0.0
@@ -63,3 +65,16 @@ class RouteOptions:
     def filtered(self) -> bool:
         """Whether the broker leaves messages out of its answers."""
         return self.subscription != EVERYTHING
+
+    @property
+    def outgoing(self) -> Transform | None:
+        """What makes of each message what is sent; None where they are sent as they are."""
+        transform, compression = self.transform, self.compression
+        if compression is None:
+            return transform
+
+        def both(topic: str, queue: Queue, message: StoredMessage) -> StoredMessage | None:
+            changed = message if transform is None else transform(topic, queue, message)
+            return None if changed is None else compression(changed)
+
+        return both

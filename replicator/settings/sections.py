@@ -30,7 +30,16 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("audit", "audit_share"),
     ),
     "Limits": (
-        *("rate_messages", "rate_bytes", "batch_messages", "batch_bytes", "memory_bytes", "pulls_in_flight"),
+        *(
+            "rate_messages",
+            "rate_bytes",
+            "compression_type",
+            "compress_over",
+            "batch_messages",
+            "batch_bytes",
+            "memory_bytes",
+            "pulls_in_flight",
+        ),
     ),
     "Metadata": (
         *("sync", "sync_groups", "exclude_groups", "sync_topics_interval", "sync_groups_interval"),

@@ -136,8 +136,8 @@ def _copied(worker: Worker, topic: str, queue: int) -> int:
     return sum(q["copied"] for q in worker.queues(topic) if q["source"]["queue"] == queue)
 
 
-async def test_a_body_without_a_codec(scene: SceneOf) -> None:
-    """LZ4 is refused by policy; the next message goes through."""
+async def test_a_body_that_cannot_be_decompressed(scene: SceneOf) -> None:
+    """It is refused by policy; the next message goes through."""
     async with scene(queues=1) as route:
         async with connected(route.source) as client:
             await send(client, "east-a", route.topic, 0, [(b"?", {"KEYS": "lz4"})], sys_flag=0x101)

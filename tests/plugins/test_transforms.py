@@ -165,13 +165,14 @@ def test_an_iterable_that_is_no_mapping_is_refused() -> None:
 @pytest.mark.parametrize(
     ("sys_flag", "body", "told"),
     [
-        (0x101, b"x", "compressed with LZ4 or ZSTD: let its producers use zlib or no compression"),
-        (0x201, b"x", "compressed with LZ4 or ZSTD"),
+        (0x101, b"no LZ4, at all", "cannot be decompressed"),
+        (0x201, b"no ZSTD, at all", "cannot be decompressed"),
+        (0x401, b"x", r"compressed in an unknown way \(sysFlag 0x401\)"),
         (0x301, b"no zlib", "cannot be decompressed"),
         (0x1, zlib.compress(b"text" * 100)[:-4], "is cut off"),
         (0x301, zlib.compress(bytes(64 * 2**20 + 1)), "more than 67108864 bytes"),
     ],
-    ids=["LZ4", "ZSTD", "damaged", "cut off", "bomb"],
+    ids=["LZ4", "ZSTD", "unknown", "damaged", "cut off", "bomb"],
 )
 def test_a_body_that_cannot_be_read_is_refused(sys_flag: int, body: bytes, told: str) -> None:
     message = stored(sys_flag=0)

@@ -43,6 +43,11 @@ FEATURES: Final = (
         (_UP, _DOWN, _SAME),
     ),
     Feature(
+        "bodies that the route compresses (`compression_type`), read by Java's client",
+        "tests/e2e/test_body_compression.py::test_long_bodies_take_less_and_stay_what_they_are",
+        ((_MIDDLE, _OLD), (_MIDDLE, _NEW)),
+    ),
+    Feature(
         "pending messages are parked, and released when the source is dead",
         "tests/e2e/test_parked_messages.py::test_the_site_is_lost",
         ((_MIDDLE, _NEW), (_MIDDLE, _OLD)),
