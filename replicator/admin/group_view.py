@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from replicator import __version__
 from replicator.connector.status import task_states
 from replicator.group.membership import MemberState
+from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase
 from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, State
@@ -97,30 +98,32 @@ class GroupView:
 
     def tasks(self, connector: Connector) -> list[dict[str, Any]]:
         """The tasks of a connector, each with its owner and state."""
-        states, reasons = self._states(), self._reasons(connector)
+        states, reason_of = self._states(), self._reasons(connector)
         idle = _UNASSIGNED if connector.state is State.RUNNING else connector.state.value
         found = []
         for task, owner in sorted(self._worker.coordinator.assignment.owners.items()):
             name = TaskId.parse(task)
             if name.connector == connector.name:
                 state = states.get(task, idle)
-                trace = (
-                    reasons.get((owner, name.name)) or reasons.get((owner, "")) if state == Phase.FAILED else None
-                )
+                trace = reason_of(owner, name) if state == Phase.FAILED else None
                 found.append({"id": name.task, "worker_id": owner, "state": state, "trace": trace})
         return found
 
-    def _reasons(self, connector: Connector) -> dict[tuple[str, str], str]:
-        """Why tasks failed, by worker and topic, as the workers last published it; "" stands for any topic.
+    def _reasons(self, connector: Connector) -> Callable[[str, TaskId], str | None]:
+        """Why a task failed at a worker, as that has last published it; None: it has not yet.
 
-        A plugin's tasks are not named after topics.
+        A plugin's tasks are not named after topics: any reason of its worker stands for each.
         """
-        found: dict[tuple[str, str], str] = {}
+        found: dict[tuple[str, TaskId], str] = {}
         for worker, status in self._statuses():
-            for topic in status["topics"]:
-                if topic["connector"] == connector.name and topic["state"] == Phase.FAILED:
-                    found[worker, topic["topic"]] = found[worker, ""] = topic["reason"]
-        return found
+            for each in (*status["topics"], *status.get("queues", ())):
+                if each["connector"] == connector.name and each["state"] == Phase.FAILED:
+                    queue = Queue(each["broker"], each["queue"]) if "queue" in each else None
+                    found[worker, TaskId(connector.name, each["topic"], queue)] = each["reason"]
+        if connector.type != "ROUTE":
+            by_worker = {worker: reason for (worker, _), reason in found.items()}
+            return lambda worker, _: by_worker.get(worker)
+        return lambda worker, task: found.get((worker, task))
 
     def status(self, connector: Connector) -> dict[str, Any]:
         """A connector's status in the form of RocketMQ Connect."""

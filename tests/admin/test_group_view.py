@@ -13,9 +13,11 @@ import pytest
 from replicator.admin.group_view import GroupView
 from replicator.api.answers import ConnectorStatus
 from replicator.connector.status import topic_status, worst_queues
+from replicator.plugins.limits import ConnectorLimits
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import RouteSettings
+from replicator.state.connector_configs import Connector, Connectors
 from replicator.state.record import Kind
 from replicator.state.record_types import fit
 from replicator.worker.checkpointer import Progress
@@ -78,3 +80,44 @@ def test_a_connector_has_no_trace_of_its_own(paged: PagedWorker) -> None:
     found = GroupView(paged.worker).status(paged.connectors.get("route"))
     assert ConnectorStatus.model_validate(found).model_dump()["connector"] == found["connector"]
     assert found["connector"].keys() == {"state", "worker_id"}
+
+
+def _fail(paged: PagedWorker, *reasons: tuple[str, int, str], connector: str = "route") -> None:
+    """What the worker tells of queues of topics that failed for these reasons."""
+    states = []
+    for topic, queue, reason in reasons:
+        state = QueueState(topic, Queue("east-a", queue), Queue("west-a", queue), route=connector)
+        state.set_phase(Phase.FAILED, reason)
+        states.append(state)
+    status = {"topics": topic_status(states), "queues": worst_queues(states), "problems": {}}
+    paged.store.put(Kind.STATUS, "w1", status)
+
+
+def _traces(paged: PagedWorker, connector: Connector, *tasks: str) -> list[str | None]:
+    """What the view says of these tasks of the worker, all of which have failed."""
+    names = [f"{connector.name}/{task}" for task in tasks]
+    paged.assign(dict.fromkeys(names, "w1"))
+    routes: Any = paged.worker.routes
+    routes.append(SimpleNamespace(phases=lambda: {name: {Phase.FAILED} for name in names}))
+    return [task["trace"] for task in GroupView(paged.worker).tasks(connector)]
+
+
+def test_a_task_failed_for_its_own_topics_reason(paged: PagedWorker) -> None:
+    """One whose reason has not been published yet has none, rather than that of another topic."""
+    _fail(paged, ("orders", 0, COMPACTED))
+    assert _traces(paged, paged.connectors.get("route"), "bills", "orders") == [None, COMPACTED]
+
+
+def test_the_task_of_a_queue_failed_for_its_own_reason(paged: PagedWorker) -> None:
+    """Two queues of a topic may have failed for two."""
+    _fail(paged, ("orders", 0, COMPACTED), ("orders", 1, FEWER))
+    tasks = "orders/east-a/0", "orders/east-a/1", "orders/east-a/2"
+    assert _traces(paged, paged.connectors.get("route"), *tasks) == [COMPACTED, FEWER, None]
+
+
+def test_a_plugins_tasks_are_not_named_after_topics(paged: PagedWorker) -> None:
+    """The reason of its topic is theirs."""
+    config = {"connector.class": "file-source", "filename": "/in", "connect.topicname": "lines"}
+    files = Connectors(paged.store, ConnectorLimits(file_dir=Path("/"))).create("files", config)
+    _fail(paged, ("lines", 0, "no such file"), connector="files")
+    assert _traces(paged, files, "in/a/0") == ["no such file"]
