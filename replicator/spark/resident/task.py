@@ -26,6 +26,7 @@ from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.limiter import RateLimiter
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.pair import QueuePair
 from replicator.routing.parked import ReleasedMessages
 from replicator.routing.recovery_slots import RecoverySlots
@@ -102,6 +103,11 @@ class _Queue:
         self.draining = False
         self.ended = False
         self.reported: tuple[object, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it is called in logs."""
+        return str(MessageQueue(self.state.topic, *self.state.source))
 
     def mark(self) -> tuple[object, ...]:
         """What the owner is to hear of when it changes."""
@@ -285,7 +291,7 @@ class _Task:
                 state.set_phase(Phase.FAILED, f"on {socket.gethostname()}: {error}")
             except Exception as error:
                 state.set_phase(Phase.FAILED, f"{type(error).__name__}: {error}")
-                log.exception("queue failed", connector=part.route, queue=state.key)
+                log.exception("queue failed", connector=part.route, queue=queue.name)
             queue.pair = None
             if state.phase is Phase.FAILED and not queue.draining:
                 await queue.wake_up.wait()
@@ -299,7 +305,13 @@ class _Task:
             for key, queue in list(self._queues.items()):
                 if queue.draining or not self._watchdog.wants_restart(key, queue.state, time.monotonic()):
                     continue
-                log.warning("queue restarted", queue=key, state=str(queue.state.phase), reason=queue.state.reason)
+                log.warning(
+                    "queue restarted",
+                    connector=queue.state.route,
+                    queue=queue.name,
+                    state=str(queue.state.phase),
+                    reason=queue.state.reason,
+                )
                 if queue.state.phase is Phase.FAILED:
                     queue.wake_up.set()
                 elif queue.run is not None:

@@ -9,15 +9,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from replicator.errors import Unreachable
 from replicator.routing.options import Identity
+from replicator.routing.state import Phase
 from replicator.settings import RouteSettings
 from replicator.spark.resident.lease import GrantedLease
 from replicator.spark.resident.messages import Drain, End, Grant, Released, Work, write
 from replicator.spark.resident.task import _Task
 from replicator.spark.resident.work import Rates, work_of
 from tests.spark.resident.test_work import pair_of
+from tests.support.worker import until
 
 
 class Channel:
@@ -122,3 +125,25 @@ async def test_what_was_released_is_not_copied(make: Callable[..., _Task]) -> No
     task._channel = Channel(work(1, RouteSettings(tags=["t"]), {}))  # type: ignore[assignment]
     await task._listen()
     assert task._shared("route").options.released is released
+
+
+async def test_a_queue_has_one_name_in_the_log(make: Callable[..., _Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of all other lines, with its connector beside it: a key of the state has both in one."""
+    monkeypatch.setattr("replicator.spark.resident.task._RESTART_INTERVAL", 0.0)
+
+    def broken(route: str) -> Any:
+        raise ValueError(route)
+
+    task = make(Grant(1, 1.0, {}, 0.0, {}), work(0, RouteSettings(), {}))
+    monkeypatch.setattr(task, "_shared", broken)
+    monkeypatch.setattr(task._watchdog, "wants_restart", lambda key, state, at: state.phase is Phase.FAILED)
+    task._lease.ask(1)
+    with capture_logs() as lines:
+        await task._listen()
+        restarts = asyncio.create_task(task._restart_failed())
+        await until(lambda: any(line["event"] == "queue restarted" for line in lines))
+        restarts.cancel()
+    (queue,) = task._queues.values()
+    named = {line["event"]: (line["connector"], line["queue"]) for line in lines if "queue" in line}
+    at = "route", f"{queue.part.topic}/{queue.part.source.broker}/{queue.part.source.queue_id}"
+    assert named == {"queue failed": at, "queue restarted": at}
