@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 
 from replicator.routing import queue_steps
-from replicator.routing.queue_steps import FINAL, TRANSITIONS, Event, Step
+from replicator.routing.queue_steps import FINAL, TRANSITIONS, Event, Step, Transition
 
 PAGE = Path(__file__).parent.parent / "docs" / "QUEUE_STATES.md"
 
@@ -21,6 +22,16 @@ Each source queue is copied by a pair of tasks that is always in one of these st
 by the table alone. Copying is entered only through both checks: nothing is sent to a target, and nothing of a
 source is believed, that was not looked at since the connection to it was made.
 """
+
+#: The fields of a transition, as the table's columns are called.
+_COLUMNS = {
+    "to": "next",
+    "phase": "shown as",
+    "pause": "pause",
+    "clean": "clean end",
+    "unsettled": "unsettled",
+    "unshown": "unshown",
+}
 
 
 def documented(kind: type[StrEnum]) -> dict[str, str]:
@@ -35,6 +46,17 @@ def documented(kind: type[StrEnum]) -> dict[str, str]:
     return found
 
 
+def fields() -> dict[str, str]:
+    """What each field of a transition means, as its docstring says."""
+    attributes = inspect.cleandoc(Transition.__doc__ or "").partition("Attributes:\n")[2]
+    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE)
+    return {name: " ".join(text.split()).replace("None", "empty") for name, text in found}
+
+
+def _shown(flag: bool) -> str:
+    return "yes" if flag else ""
+
+
 def page() -> str:
     """The whole page."""
     lines = [_HEAD, "```mermaid", "stateDiagram-v2", f"    [*] --> {Step.CHECK_TARGET}"]
@@ -47,11 +69,13 @@ def page() -> str:
     lines += [f"| `{step}` | {text} |" for step, text in documented(Step).items()]
     lines += ["", "| event | what it means |", "|---|---|"]
     lines += [f"| `{event}` | {documented(Event).get(event, '')} |" for event in Event]
-    lines += ["", "| step | event | next | shown as | pause | clean end |", "|---|---|---|---|---|---|"]
+    lines += ["", "| column | what it says |", "|---|---|"]
+    lines += [f"| {_COLUMNS[name]} | {text} |" for name, text in fields().items()]
+    lines += ["", f"| step | event | {' | '.join(_COLUMNS.values())} |", "|---|---|" + "---|" * len(_COLUMNS)]
     for (step, event), to in TRANSITIONS.items():
-        clean = "" if to.clean is None else "yes" if to.clean else "no"
-        pause = "yes" if to.pause else ""
-        lines.append(f"| `{step}` | `{event}` | `{to.to}` | {to.phase or ''} | {pause} | {clean} |")
+        clean = "" if to.clean is None else _shown(to.clean) or "no"
+        said = f"`{to.to}`", to.phase or "", _shown(to.pause), clean, _shown(to.unsettled), _shown(to.unshown)
+        lines.append(f"| `{step}` | `{event}` | {' | '.join(said)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "SourceGap",
     "SourceLost",
     "SourceReset",
+    "StoredElsewhere",
     "TargetBlocked",
     "TargetChanged",
     "TransformRefused",

@@ -45,7 +45,10 @@ class Step(StrEnum):
     """Count what the source has lost and continue after it, unless `on_gap` is `fail`."""
 
     STOPPED = "stopped"
+    """Copy nothing more: it was drained, has reached its end, or may not send any more."""
+
     FAILED = "failed"
+    """Copy nothing more until an operator has fixed the cause: a policy decided so."""
 
 
 #: Steps that nothing follows.
@@ -60,6 +63,7 @@ class Event(StrEnum):
     """How a step ended."""
 
     DONE = "done"
+    """The step has done what it is for."""
     DRAINED = "drained"
     """All that was pulled is settled, and no more is to be pulled."""
     ENDED = "ended"
@@ -91,8 +95,8 @@ class Transition(NamedTuple):
         to: the next step.
         phase: what the queue is shown as, with the fault as the reason; None: unchanged.
         pause: whether to wait a moment first, longer each time without progress.
-        clean: whether the next owner may rely on the last position: nothing of ours can still be stored.
-            None where it is not decided.
+        clean: whether the next owner may rely on the last position: nothing of ours can still be stored; None where
+            it is not decided.
         unsettled: whether a request of ours may still be waiting inside the target broker.
         unshown: whether the target has stored something of ours that its queue may not show yet.
     """
