@@ -86,8 +86,13 @@ class QueueCounters:
 
     def __init__(self) -> None:
         self.batches = 0
+        """Batches that the target has acknowledged."""
+
         self.copied = 0
+        """Messages that the target has acknowledged."""
+
         self.copied_bytes = 0
+        """Bytes of these: bodies and properties."""
 
         self.copied_before = 0
         """Messages copied by the queue's earlier owners, as far as they are known."""
@@ -99,8 +104,10 @@ class QueueCounters:
         """The source offset up to which they are counted: what is read again is not counted again."""
 
         self.restored: dict[str, int] = {}
+        """Of the anomalies, those that other owners or processes have counted."""
+
         self.restored_skipped: dict[str, int] = {}
-        """Of the anomalies, and of the skipped messages, those that other owners or processes have counted."""
+        """Of the skipped messages, by reason, those that other owners or processes have counted."""
 
         self.gaps = 0
         """Messages that the source lost before they were read."""
@@ -137,8 +144,14 @@ class QueueCounters:
         """Errors by what each meant for the queue, and by its code."""
 
         self.waits = WaitTimer()
+        """How long it has waited for the source, and for the target."""
+
         self.latency = [0] * (len(LATENCY_BUCKETS) + 1)
+        """Messages by the time from their storing at the source to the acknowledgement: a bucket each, and one for
+        what took longer than the last."""
+
         self.latency_sum = 0.0
+        """These times added up, in seconds."""
 
     def observe(self, packs: Iterable[Pack], source_now_ms: float) -> None:
         """Counts latencies: exactly in the buckets; their sum as if each pack's were spread evenly.
@@ -231,16 +244,7 @@ class QueueCounters:
 
 
 class QueueState:
-    """The state of the copy of one queue of the route `route`; `key` names it among all queues of all routes.
-
-    Attributes:
-        reason: why it waits or has failed; empty otherwise.
-        held_at: when, by `now()`, it stopped copying because it recovers, waits or has failed; None while it does
-            not.
-        stalled: it makes no progress though there is something to copy, and a restart did not help.
-        made: what tells its connector from an earlier one of the name.
-        throttled: it waits for its turn within a rate limit.
-    """
+    """The state of the copy of one queue."""
 
     __slots__ = (
         *("audit", "counters", "held_at", "key", "made", "phase", "progress", "reason"),
@@ -249,19 +253,46 @@ class QueueState:
 
     def __init__(self, topic: str, source: Queue, target: Queue, *, route: str = "") -> None:
         self.route = route
+        """The connector that copies it."""
+
         self.topic = topic
+        """Its topic at the source."""
+
         self.source = source
+        """The queue that is copied."""
+
         self.target = target
+        """The queue that it is copied to."""
+
         self.key = str(TaskId(route, topic, source))
+        """Its name among all queues of all routes, and that of its records in the shared state."""
+
         self.made = 0
+        """What tells its connector from an earlier one of the name."""
+
         self.phase = Phase.STARTING
+        """How it is doing."""
+
         self.reason = ""
+        """Why it waits or has failed; empty otherwise."""
+
         self.held_at: float | None = None
+        """When, by `now()`, it stopped copying because it recovers, waits or has failed; None while it copies."""
+
         self.stalled = False
+        """Whether it makes no progress though there is something to copy, and a restart did not help."""
+
         self.throttled = False
+        """Whether it waits for its turn within a rate limit."""
+
         self.progress = QueueProgress()
+        """How far the copy is."""
+
         self.counters = QueueCounters()
+        """What was counted of it."""
+
         self.audit = AuditTrail()
+        """What is to be read back at the target, and what was."""
 
     def set_phase(self, phase: Phase, reason: str = "") -> None:
         self.phase = phase
@@ -345,8 +376,8 @@ class QueueState:
 
 
 class Tally(NamedTuple):
-    """What was counted of a queue that has ended here, for the connector that is told by `made`; `known_end` is
-    that of its progress.
+    """What was counted of a queue that has ended here, of the connector that `made` names; `known_end` is that of
+    its progress.
     """
 
     counters: QueueCounters
