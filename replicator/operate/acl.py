@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypedDict
 
+import msgspec
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -31,12 +32,21 @@ from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.state import state_file
 
-__all__ = ["SETTINGS", "app"]
+__all__ = ["SETTINGS", "app", "kept_by_last_run"]
 
 #: The settings that apply to accounts.
 SETTINGS: Final = ("acl", "sync_deletes", "store_path", "log_level")
 
 _FILE: Final = "acl.json"
+
+
+class Kept(TypedDict, total=False):
+    """What a run keeps for the next one: the ids of the clusters, and by target broker which accounts are ours."""
+
+    source_id: str
+    target_id: str
+    brokers: dict[str, Any]
+
 
 app = CommandApp(no_args_is_help=True, help="Sync accounts and permissions to the target.")
 
@@ -65,7 +75,7 @@ async def _run(
 ) -> tuple[AclPlan, list[Applied], dict[str, Any]]:
     """`agreed` is the plan that somebody has said yes to: another one is not applied."""
     source, target = cluster_of(wanted.settings.source), cluster_of(wanted.settings.target)
-    kept = state_file.read(wanted.file) or {}
+    kept = kept_by_last_run(wanted.file)
     try:
         ids = await _identified(wanted, source, target, kept)
         syncer = AclSyncer(source, target, wanted.options, owned=kept.get("brokers"))
@@ -96,6 +106,22 @@ async def _identified(wanted: _Wanted, source: Cluster, target: Cluster, kept: M
     if wanted.options.source_dir is None or not known:
         return identify(wanted.settings, await source.refresh(), there, kept)
     return identify(wanted.settings, Topology(known, {}), there, kept)
+
+
+def kept_by_last_run(file: Path) -> Kept:
+    """What the last run has kept; nothing where there was none.
+
+    Raises:
+        StartupError: the file cannot be read, or has something else.
+    """
+    content = state_file.read(file)
+    try:
+        return msgspec.convert({} if content is None else content, Kept)
+    except msgspec.ValidationError as error:
+        raise StartupError(
+            f"{file} is not what this command keeps of accounts ({error})",
+            hint="restore the file; without it nothing is deleted, and equal accounts are adopted",
+        ) from None
 
 
 def _keep(file: Path, content: dict[str, Any]) -> None:

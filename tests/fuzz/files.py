@@ -14,11 +14,16 @@ import msgspec
 
 from acl_sync import files as acl_files
 from acl_sync.model import AclState
+from acl_sync.ownership import Ownership
 from replicator.client.address import split_address
 from replicator.client.address_server import AddressServer
 from replicator.client.security import Security
+from replicator.client.topics import TopicConfig
+from replicator.connector.identity import refuse_other_ids
 from replicator.errors import ConfigError, StartupError, Unreachable
 from replicator.metadata.groups import GroupSelector
+from replicator.operate.acl import kept_by_last_run
+from replicator.operate.jobs.archive import MANIFEST, Archive, Contents
 from replicator.operate.jobs.manifest import Manifest
 from replicator.operate.options import SELECTION
 from replicator.ranges.copier import CopyOutcome, Range
@@ -27,6 +32,9 @@ from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
 from replicator.settings import Settings, load
+from replicator.spark.jobs.archive import File, Slice
+from replicator.spark.jobs.export import Exported
+from replicator.spark.jobs.location import Location
 from replicator.spark.source import stream_offsets
 from replicator.spark.source.given_options import EARLIEST, LATEST, GivenOptions
 from replicator.state import state_file
@@ -86,13 +94,42 @@ _SETTINGS: Final = Settings.model_validate({"source": {"namesrv": ["e:1"]}, "tar
 _IDENTITY: Final = Identity("east", "west")
 
 
-def manifest(data: bytes) -> None:
-    """The manifest of a backfill, with the right checksum: it says what is left to copy, or is refused."""
+@contextmanager
+def _state_file(name: str, data: bytes) -> Iterator[Path]:
+    """One with this content, or an empty one where it is none, and the right checksum. It may be refused."""
     try:
-        content = state_file.encode(msgspec.json.decode(data))
+        content = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return
-    with _file("manifest.json", content) as file, contextlib.suppress(ConfigError, StartupError):
+        content = None
+    whole = state_file.encode({} if content is None else content)
+    with _file(name, whole) as file, contextlib.suppress(ConfigError, StartupError):
+        yield file
+
+
+def owned(data: bytes) -> None:
+    """What `acl apply` keeps: our accounts at the brokers of two clusters, or refused."""
+    with _state_file("acl.json", data) as file:
+        kept = kept_by_last_run(file)
+        refuse_other_ids(_IDENTITY, kept)
+        held = Ownership(kept.get("brokers"))
+        assert Ownership(held.as_json()).as_json() == held.as_json()
+
+
+def archive(data: bytes) -> None:
+    """The manifest of an archive: it says what is left to write, and which files must be there; or is refused."""
+    with _state_file(MANIFEST, data) as file:
+        found = Archive.read(Location(str(file.parent)))
+        assert found is not None
+        assert len(found.open) <= len(found.contents.slices)
+        found.refuse_other("east", _SELECTED)
+        found.reopen_missing()
+        found.refuse_missing(found.contents.outcomes.values())
+        found.sweep()
+
+
+def manifest(data: bytes) -> None:
+    """The manifest of a backfill: it says what is left to copy, or is refused."""
+    with _state_file("manifest.json", data) as file:
         found = Manifest.read(file, _SETTINGS, _IDENTITY)
         assert found is not None
         assert len(found.open) <= len(found.ranges)
@@ -155,6 +192,25 @@ _MANIFEST: Final = {
     "ranges": [Range("orders", Queue("a", 0), "orders", Queue("b", 1), 5, 900)],
     "outcomes": [CopyOutcome("orders/a/0", 5, 900, copied=890, gaps=5)],
 }
+_OWNED: Final = {
+    "source_id": "east",
+    "target_id": "west",
+    "brokers": {"west-a": {"accounts": {"app": "created"}, "white": ["10.0.0.1"], "deleted": {"old": "x"}}},
+}
+_SELECTED: Final = {"topics": ["orders"]}
+_ARCHIVE: Final = Contents(
+    id=None,
+    cluster="east",
+    namesrv="east:9876",
+    selection=_SELECTED,
+    topics={"orders": {"a": TopicConfig(name="orders", read_queues=2, write_queues=2)}},
+    slices=[Slice("orders", Queue("a", i), 0, 9, (1, 2)) for i in range(2)],
+    run="1f",
+    outcomes={"orders/a/0": Exported("orders/a/0", 0, 9, messages=9)},
+)
+_ARCHIVE_OF_FILES: Final = msgspec.structs.replace(
+    _ARCHIVE, outcomes={"orders/a/0": Exported("orders/a/0", 0, 9, files=[File("a-0.parquet", 9, 0, 8, 5)])}
+)
 
 #: Targets as in `TARGETS`: what takes the bytes, and seeds.
 FILES: Final[Mapping[str, tuple[Callable[[bytes], None], tuple[bytes, ...]]]] = {
@@ -162,5 +218,7 @@ FILES: Final[Mapping[str, tuple[Callable[[bytes], None], tuple[bytes, ...]]]] = 
     "acl-files": (accounts, (_ACCOUNTS, b"accounts: []\n")),
     "addresses": (addresses, (b"east-ns:9876;10.0.0.1:9876\n", b"[::1]:9876")),
     "manifest": (manifest, (msgspec.json.encode(_MANIFEST),)),
+    "owned": (owned, (msgspec.json.encode(_OWNED),)),
+    "archive": (archive, (msgspec.json.encode(_ARCHIVE), msgspec.json.encode(_ARCHIVE_OF_FILES))),
     "streams": (streams, (b'{"orders":{"broker-a":{"0":17,"1":0}}}', b"earliest", b"15m", b"100")),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,9 @@ from replicator.settings.name_patterns import NamePatterns
 from replicator.state import state_file
 from replicator.state.skipped_records import SkippedRecords
 from tests.fuzz.targets import TARGETS
+
+_WITHOUT_SETTINGS = msgspec.json.encode({**msgspec.json.decode(TARGETS["manifest"].seeds[0]), "route": "x"})
+_NUL_IN_A_PATH = TARGETS["archive"].seeds[1].replace(b"a-0.parquet", rb"a\u0000.parquet")
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -41,6 +45,10 @@ def test_seeds_and_their_neighbours(name: str) -> None:
         pytest.param("addresses", b"[:9876", id="a bracket for a host"),
         pytest.param("streams", b"\x1c1", id="a space that is none for numbers"),
         pytest.param("streams", b"[" * 10_000, id="deep JSON"),
+        pytest.param("owned", b"[1]", id="a list for what is kept of accounts"),
+        pytest.param("owned", b'{"source_id":[1]}', id="a list for an id"),
+        pytest.param("manifest", _WITHOUT_SETTINGS, id="a text for the settings of a backfill"),
+        pytest.param("archive", _NUL_IN_A_PATH, id="a zero byte in a path"),
         pytest.param("tables", b'{"consumerIdList":5}', id="no list"),
         pytest.param("tables", b'{"offsetTable":{{"a":1}:{0:1}}}', id="an object for a name"),
     ],
@@ -78,11 +86,11 @@ def test_what_configurations_say_is_used(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_files_say_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seeds of accounts and manifests are not refused: what is near to them is read as they are."""
+    """Seeds of accounts, manifests and archives are not refused: what is near to them is read as they are."""
     refused: list[Exception] = []
     monkeypatch.setattr(StartupError, "__init__", lambda error, *_, **__: refused.append(error))
     monkeypatch.setattr(ConfigError, "__init__", lambda error, *_, **__: refused.append(error))
-    for name in ("acl-files", "manifest", "addresses"):
+    for name in ("acl-files", "owned", "manifest", "archive", "addresses"):
         for seed in TARGETS[name].seeds:
             TARGETS[name].run(seed)
     assert refused == []

@@ -16,6 +16,7 @@ from replicator.client.cluster import Topology
 from replicator.errors import ConfigError, StartupError
 from replicator.operate import acl
 from replicator.settings import ClusterSettings
+from replicator.state import state_file
 
 FILE = """
 source = "east:9876"
@@ -151,6 +152,19 @@ async def test_what_is_ours_is_of_two_clusters(tmp_path: Path, syncer: type[Sync
     for side, field in (("target", "target_id"), ("source", "source_id")):
         with pytest.raises(StartupError, match=f"{field} '(east|west)', this is 'north'"):
             await acl._run(acl._wanted(sides | {side: {"namesrv": "north:1"}}, None), apply=True)
+
+
+@pytest.mark.parametrize("content", [[1], {"source_id": 5}, {"brokers": ["west-a"]}])
+async def test_what_is_kept_is_refused_where_it_is_something_else(
+    tmp_path: Path, syncer: type[Syncer], content: object
+) -> None:
+    """With the right checksum, as another program or a newer version might have written it."""
+    state_file.write(tmp_path / "acl.json", content)
+    sides = {"source": {"namesrv": "east:1"}, "target": {"namesrv": "west:1"}, "store_path": str(tmp_path)}
+    for apply in (False, True):
+        with pytest.raises(StartupError, match=r"acl\.json is not what this command keeps of accounts"):
+            await acl._run(acl._wanted(sides, None), apply=apply)
+    assert syncer.known == []
 
 
 async def test_another_plan_than_that_agreed_to_is_not_applied(tmp_path: Path, syncer: type[Syncer]) -> None:

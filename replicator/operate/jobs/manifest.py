@@ -61,7 +61,7 @@ class Manifest:
         way_out = "give what was given then, or another --manifest"
         try:
             ours = Identity(content["source"], content["target"])
-            route = content["route"]
+            route = msgspec.convert(content["route"], dict[str, Any])
             ranges = msgspec.convert(content["ranges"], list[Range])
             outcomes = msgspec.convert(content["outcomes"], list[CopyOutcome])
         except (KeyError, TypeError, msgspec.ValidationError) as error:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -64,6 +64,10 @@ _TOPIC: Final = b"topic"
 _ROWS: Final = 1024
 
 
+#: A path that leads nowhere else than below its archive.
+_INSIDE: Final = r"\A(?!/)(?!(?:.*/)?\.\.(?:/|\Z))[^\x00]+\Z"
+
+
 class Slice(msgspec.Struct, frozen=True):
     """Messages [start, end) of a queue; the first and the last of them were `stored` then (ms; 0: unknown)."""
 
@@ -108,7 +112,7 @@ class Slice(msgspec.Struct, frozen=True):
 class File(msgspec.Struct, frozen=True):
     """A file of an archive, with its path there: `rows` messages of offsets `first` to `last`, `size` bytes."""
 
-    path: str
+    path: Annotated[str, msgspec.Meta(pattern=_INSIDE)]
     rows: int
     first: int
     last: int

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from replicator.cli import app
-from replicator.errors import StartupError
+from replicator.errors import ConfigError, StartupError
 from replicator.operate.jobs import export
 from replicator.operate.jobs.archive import Archive, Contents
 from replicator.routing.queue_map import Queue
@@ -110,3 +110,15 @@ def test_an_archive_of_before_is_continued(tmp_path: Path) -> None:
     second.add(written(tmp_path, 0, "0000000a"))
     second.close()
     assert [part.key for part in again(tmp_path).open] == ["T/a/1"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../a.parquet", "topic=T/../../a.parquet", "topic=T/..", "a\0b", ""]
+)
+def test_a_manifest_names_files_of_its_archive_only(tmp_path: Path, path: str) -> None:
+    """An import of an archive that somebody else has made reads no other files."""
+    archive = begun(tmp_path)
+    archive.contents.outcomes["T/a/0"] = Exported("T/a/0", 0, 9, files=[File(path, 9, 0, 8, 5)])
+    archive.write()
+    with pytest.raises(ConfigError, match="not an archive manifest"):
+        again(tmp_path)
