@@ -49,13 +49,11 @@ async def by_offset(
             found = await (copies.of(offset) if there else copies.at(offset))
         if found is None:
             raise Unknown(
-                f"offset {offset} of {queue.broker}/{queue.queue_id} is not known on the other side",
+                f"offset {offset} of {queue} is not known on the other side",
                 hint="it is not copied yet, was filtered out, or is no longer at the target",
             )
         return _place(name if there else topic, target if there else source, found)
-    raise Unknown(
-        f"no queue {queue.broker}/{queue.queue_id} of topic {topic!r} is copied", hint="GET …/queues lists them"
-    )
+    raise Unknown(f"no queue {queue} of topic {topic!r} is copied", hint="GET …/queues lists them")
 
 
 class _Copies:

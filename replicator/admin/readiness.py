@@ -132,8 +132,7 @@ async def group_standings(places: Iterable[GroupQueue]) -> list[dict[str, Any]]:
 def _add(total: dict[str, Any], place: GroupQueue) -> None:
     at_target = standing(place)
     if at_target.foreign is not None:
-        target = place.queue.target
-        where = f"offset {at_target.foreign} of {target.broker}/{target.queue_id}"
+        where = f"offset {at_target.foreign} of {place.queue.target}"
         total["stopped_by"].append(f"it has not read a foreign message at {where}")
     for name in _COUNTED:
         total[name] += getattr(at_target, name)

@@ -100,8 +100,7 @@ def _not_verified(queue: _Audited) -> int:
 
 def _latest(queue: _Audited) -> Iterator[dict[str, Any]]:
     for kind, source, target, detail in reversed(queue.audit.get("latest", [])):
-        place = f"{queue.target.broker}/{queue.target.queue_id}"
-        yield {"kind": kind, "source": source, "queue": place, "target": target, "detail": detail}
+        yield {"kind": kind, "source": source, "queue": str(queue.target), "target": target, "detail": detail}
 
 
 def _added(many: Iterable[dict[str, int]]) -> dict[str, int]:

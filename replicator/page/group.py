@@ -114,7 +114,7 @@ class GroupViews:
                 yield {
                     "connector": state.route,
                     "topic": state.topic,
-                    "queue": f"{state.source.broker}/{state.source.queue_id}",
+                    "queue": str(state.source),
                     "errors": {": ".join(map(str, kind)): count for kind, count in counters.errors.items()},
                     "skipped": dict(counters.skipped),
                 }

@@ -245,7 +245,7 @@ class StreamAuditor:
             what = {
                 "kind": each.kind,
                 "source_offset": each.source,
-                "target": f"{target.broker}/{target.queue_id}",
+                "target": str(target),
                 "target_offset": each.target,
                 "detail": each.detail,
             }

@@ -77,7 +77,7 @@ class Range(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def key(self) -> str:
         """The name of the source queue."""
-        return f"{self.topic}/{self.source.broker}/{self.source.queue_id}"
+        return str(MessageQueue(self.topic, *self.source))
 
 
 class CopyOutcome(msgspec.Struct, frozen=True):

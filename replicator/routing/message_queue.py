@@ -20,7 +20,7 @@ class MessageQueue(NamedTuple):
     queue_id: int
 
     def __str__(self) -> str:
-        return f"{self.topic}/{self.broker}/{self.queue_id}"
+        return f"{self.topic}/{self.queue}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -30,10 +30,13 @@ class MessageQueue(NamedTuple):
             ValueError: `text` is not of that form.
         """
         topic, _, rest = text.partition("/")
-        broker, _, queue_id = rest.rpartition("/")
-        if not topic or not broker or not (queue_id.isascii() and queue_id.isdecimal()):
+        try:
+            queue = Queue.parse(rest)
+        except ValueError:
+            topic = ""
+        if not topic:
             raise ValueError(f"{text!r} is not topic/broker/queue_id")
-        return cls(topic, broker, int(queue_id))
+        return cls(topic, *queue)
 
     @property
     def queue(self) -> Queue:

@@ -62,11 +62,11 @@ def _moved_levels(source: Mapping[str, TopicConfig], queue_map: QueueMap) -> str
     """Why the levels of a PRIORITY topic would not be kept, which are its queue numbers; empty when they are."""
     if all(config.attributes.get("message.type") != "PRIORITY" for config in source.values()):
         return ""
-    for (broker, level), target in sorted(queue_map.items()):
-        if level != target.queue_id:
+    for queue, target in sorted(queue_map.items()):
+        if queue.queue_id != target.queue_id:
             return (
-                f"its queue numbers are priorities (message.type=PRIORITY), and {broker}/{level} would be"
-                f" {target.broker}/{target.queue_id}: a target with as many brokers as the source keeps them"
+                f"its queue numbers are priorities (message.type=PRIORITY), and {queue} would be"
+                f" {target}: a target with as many brokers as the source keeps them"
             )
     return ""
 

@@ -11,7 +11,7 @@ have equally many: each would make room for what the other has made for it, agai
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from replicator.client.topics import TopicConfig
 
@@ -22,10 +22,28 @@ MAX_QUEUES: Final = 16_384
 
 
 class Queue(NamedTuple):
-    """A queue of a topic: on `broker`, with `queue_id` there."""
+    """A queue of a topic: on `broker`, with `queue_id` there; printed as `broker/queue_id`.
+
+    A broker may have a slash in its name.
+    """
 
     broker: str
     queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.broker}/{self.queue_id}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The queue that is printed as `text`.
+
+        Raises:
+            ValueError: `text` is not of that form.
+        """
+        broker, _, queue_id = text.rpartition("/")
+        if not broker or not (queue_id.isascii() and queue_id.isdecimal()):
+            raise ValueError(f"{text!r} is not broker/queue_id")
+        return cls(broker, int(queue_id))
 
 
 #: Source queue to target queue, for one topic.

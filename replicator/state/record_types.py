@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from replicator.errors import ReplicatorError
-from replicator.routing.queue_map import MAX_QUEUES
+from replicator.routing.queue_map import MAX_QUEUES, Queue
 from replicator.state import record_values as values
 from replicator.state.record import Kind, Record, Version
 from replicator.state.record_values import Count, Text, WorkerId
@@ -137,7 +137,7 @@ def _queues_are_few(_: values.Task | None, value: dict[str, Any]) -> None:
     queues = value["queues"]
     others = (*value["late"], *value["fresh"], *value.get("moved", ()), *value.get("left", ()))
     for name in (*queues, *queues.values(), *others):
-        if int(name.rpartition("/")[2]) >= MAX_QUEUES:
+        if Queue.parse(name).queue_id >= MAX_QUEUES:
             raise Misfit(f"no topic of {MAX_QUEUES:,} queues on a broker has a queue {name}")
 
 

@@ -33,7 +33,7 @@ from replicator.state.record import Kind, Record, Version
 from replicator.state.record_types import Misfit, fit
 from replicator.state.shared_state import SharedState
 from replicator.state.skipped_records import SkippedRecords
-from replicator.state.topic_record import TopicRecord, name_of
+from replicator.state.topic_record import TopicRecord
 
 __all__ = ["InUse", "Store", "numbered"]
 
@@ -296,13 +296,13 @@ class Store:
         known = self.state.get(Kind.TASK, key) or {"late": [], "fresh": []}
         before = self.whole_queue_map(route, topic)
         whole = sorted({**before, **queue_map}.items())
-        left = sorted({*known.get("left", ()), *(name_of(before[source]) for source in moved)})
-        policies = known.get("moved", {}) | {name_of(source): policy for source, policy in moved.items()}
+        left = sorted({*known.get("left", ()), *(str(before[source]) for source in moved)})
+        policies = known.get("moved", {}) | {str(source): policy for source, policy in moved.items()}
         value = {
             "target_topic": target_topic,
-            "queues": {name_of(source): name_of(target) for source, target in whole},
-            "late": sorted({*known["late"], *map(name_of, late)}),
-            "fresh": sorted({*known["fresh"], *map(name_of, fresh)}),
+            "queues": {str(source): str(target) for source, target in whole},
+            "late": sorted({*known["late"], *map(str, late)}),
+            "fresh": sorted({*known["fresh"], *map(str, fresh)}),
             **({"moved": policies, "left": left} if left else {}),
         }
         self.put(Kind.TASK, key, value)

@@ -8,18 +8,7 @@ from typing import Any, Self
 
 from replicator.routing.queue_map import Queue
 
-__all__ = ["TopicRecord", "name_of", "queue_of"]
-
-
-def name_of(queue: Queue) -> str:
-    """The queue within a record."""
-    return f"{queue.broker}/{queue.queue_id}"
-
-
-def queue_of(name: str) -> Queue:
-    """The queue of a name in a record."""
-    broker, _, queue_id = name.rpartition("/")
-    return Queue(broker, int(queue_id))
+__all__ = ["TopicRecord"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +33,9 @@ class TopicRecord:
     def of(cls, value: Mapping[str, Any]) -> Self:
         """Reads the value of a record that fits."""
         return cls(
-            queues={queue_of(source): queue_of(target) for source, target in value["queues"].items()},
-            late=frozenset(map(queue_of, value["late"])),
-            fresh=frozenset(map(queue_of, value["fresh"])),
-            moved={queue_of(source): policy for source, policy in value.get("moved", {}).items()},
-            left=frozenset(map(queue_of, value.get("left", ()))),
+            queues={Queue.parse(source): Queue.parse(target) for source, target in value["queues"].items()},
+            late=frozenset(map(Queue.parse, value["late"])),
+            fresh=frozenset(map(Queue.parse, value["fresh"])),
+            moved={Queue.parse(source): policy for source, policy in value.get("moved", {}).items()},
+            left=frozenset(map(Queue.parse, value.get("left", ()))),
         )

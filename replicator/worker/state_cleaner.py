@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from replicator.client.discovery import Discovery
 from replicator.group.coordinator import Coordinator
 from replicator.observe.logging import get_logger
+from replicator.routing.queue_map import Queue
 from replicator.routing.task_id import TaskId
 from replicator.state.known_brokers import forgotten
 from replicator.state.record import Kind
@@ -77,7 +78,7 @@ class Cleaner:
         left: set[str] = set()
         for key, value in maps.items():
             connector, topic, _ = TaskId.parse(key)
-            brokers = {queue.rpartition("/")[0] for queue in value["queues"]} - lost
+            brokers = {Queue.parse(queue).broker for queue in value["queues"]} - lost
             if topic in there or not brokers <= source.masters:
                 left.add(connector)
             else:

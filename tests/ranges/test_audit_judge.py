@@ -9,6 +9,7 @@ import pytest
 
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.audit_judge import Wanted, judge
+from replicator.routing.body_compression import BodyCompression
 from replicator.routing.provenance import Stamp, retried
 from replicator.routing.single_send import without_delay
 from tests.ranges.target_queue import QUEUE, message
@@ -53,6 +54,22 @@ def test_a_changed_part(part: str, value: object, kind: str) -> None:
     there = copies()
     there[3] = msgspec.structs.replace(there[3], **{part: value})
     assert found(there) == [(kind, 3, 103)]
+
+
+def test_a_body_that_was_compressed_on_its_way_is_the_same() -> None:
+    """But not one that says something else, nor one that its producer had compressed otherwise."""
+    text = b"compress me " * 100
+    sent, other = message(3, body=text), message(3, body=text.upper())
+    for kind in ("zlib", "zstd"):
+        pack = BodyCompression(kind, 1)
+        for packed, kinds in ((pack(sent), []), (pack(other), ["body"])):
+            wanted = [Wanted(3, 100, sent)]
+            there = copies([packed])
+            assert [each.kind for each in judge("east", QUEUE, wanted, there, topic="t")] == kinds
+    by_producer = BodyCompression("zlib", 1)(sent)
+    there = copies([BodyCompression("zstd", 1)(sent)])
+    found = judge("east", QUEUE, [Wanted(3, 100, by_producer)], there, topic="t")
+    assert [each.kind for each in found] == ["body", "header"]
 
 
 @pytest.mark.parametrize("placed", [True, False])

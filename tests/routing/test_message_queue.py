@@ -29,6 +29,18 @@ def test_parse_refuses_anything_else(text: str) -> None:
         MessageQueue.parse(text)
 
 
+@given(st.builds(Queue, BROKERS, st.integers(0, 2**31)))
+def test_a_queue_within_its_topic_is_printed_and_read_too(queue: Queue) -> None:
+    """A broker may have a slash in its name."""
+    assert Queue.parse(str(queue)) == queue
+
+
+@pytest.mark.parametrize("text", ["", "a", "/3", "a/x", "a/-1", "a/²", "a/ 1"])
+def test_nothing_else_is_a_queue(text: str) -> None:
+    with pytest.raises(ValueError, match="is not broker/queue_id"):
+        Queue.parse(text)
+
+
 def test_the_queue_within_its_topic() -> None:
     assert MessageQueue("orders", "broker-a", 3).queue == Queue("broker-a", 3)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replicator.routing.queue_map import Queue
-from replicator.state.topic_record import TopicRecord, name_of, queue_of
+from replicator.state.topic_record import TopicRecord
 
 
 def test_all_that_a_record_says() -> None:
@@ -28,8 +28,3 @@ def test_one_of_before_brokers_could_be_given_up() -> None:
     record = TopicRecord.of({"queues": {}, "late": [], "fresh": []})
     assert not record.moved
     assert not record.left
-
-
-def test_names_are_read_as_they_are_written() -> None:
-    """A broker may have a slash in its name."""
-    assert queue_of(name_of(Queue("a/x", 10))) == Queue("a/x", 10)

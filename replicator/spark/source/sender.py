@@ -106,7 +106,7 @@ class Sender:
             queue = Queue(row.broker, row.queue_id)
             if queue not in await self._queues_at(row.topic, row.broker):
                 raise ConfigError(
-                    f"topic {row.topic} has no queue {row.broker}/{row.queue_id}",
+                    f"topic {row.topic} has no queue {queue}",
                     hint="create it, or leave out brokerName and queueId",
                 )
             return queue
