@@ -22,7 +22,6 @@ ELSEWHERE = {
     "replicator.client.query": "e2e/test_rest.py",
     "replicator.client.rights": "e2e/test_missing_rights.py",
     "replicator.connector.interface": "worker/test_task_runner.py",
-    "replicator.connector.sync": "connector/sync/test_task.py",
     "replicator.demo": "demo/test_demo.py",
     "replicator.group.local_log": "e2e/test_group_faults.py",
     "replicator.group.no_log": "e2e/test_dead_site.py",

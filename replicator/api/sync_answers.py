@@ -12,11 +12,13 @@ from replicator.api.pending_answers import Pending, Released
 
 __all__ = ["Applied", "FailoverReport", "PlanStep", "Readiness", "SyncStatus"]
 
+Resource = Literal["topics", "groups", "offsets", "acl"]
+
 
 class PlanStep(Answer):
     """A difference between what the target has and what it should have."""
 
-    kind: Literal["topics", "groups", "offsets", "acl"]
+    kind: Resource
     action: Literal["create", "update", "delete", "unknown"]
     broker: str
     name: str
@@ -33,14 +35,45 @@ class Applied(PlanStep):
     """A step that was attempted; `error` is empty if it succeeded."""
 
 
+class AuditedChange(Applied):
+    """A change of the target's metadata that was attempted, as in the audit log."""
+
+    at: Annotated[float, Field(description="when, in seconds since the epoch")]
+    worker: Annotated[str, Field(description="id of the worker that attempted it")]
+    connector: str
+    actor: Annotated[str, Field(description="who asked for it over REST; empty: nobody, it was due")] = ""
+
+
+class ResourceSync(Answer):
+    """How the sync of topics, groups, offsets or accounts is doing."""
+
+    at: Annotated[
+        float, Field(description="when all of it succeeded last, in seconds since the epoch; 0: it never has")
+    ]
+    applied: Annotated[int, Field(description="changes that were made since the connector was created")]
+    blocked: Annotated[int, Field(description="differences that are not applied automatically; the plan says why")]
+    drift: Annotated[int, Field(description="of these, what somebody has changed at the target")]
+    failed: Annotated[int, Field(description="changes that failed the last time")]
+    reasons: Annotated[list[str], Field(description="why not all of it succeeded the last time")]
+    redelivered: Annotated[
+        int | None, Field(description="of offsets: messages that consumer groups would get again at the target")
+    ] = None
+    missed: Annotated[
+        int | None, Field(description="of offsets: messages that consumer groups would never get there")
+    ] = None
+    without_offset: Annotated[
+        int | None, Field(description="of offsets: queues of consumer groups that have no offset there")
+    ] = None
+
+
 class SyncStatus(Answer):
     """How the metadata task is doing; empty before it has run."""
 
     owner: Annotated[str | None, Field(description="worker that runs it")] = None
     kinds: Annotated[
-        dict[str, Any], Field(default_factory=dict, description="per resource: last success, counts, reasons")
+        dict[Resource, ResourceSync], Field(default_factory=dict, description="by resource, how its sync is doing")
     ]
-    audit: Annotated[list[dict[str, Any]], Field(description="the last hundred changes except those of offsets")]
+    audit: Annotated[list[AuditedChange], Field(description="the last hundred changes except those of offsets")]
 
 
 class UnknownQueue(Answer):
