@@ -153,6 +153,29 @@ async def test_delayed_and_transactional_messages(
     judge(before, await grpc_consume(target.proxy.address, topic, group), told, wanted)
 
 
+async def test_priorities(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+    """Each message stays in the queue of its priority, and at both sites the highest come first."""
+    topic, group, levels = topic_name("t"), topic_name("g"), 3
+    source, target = await clusters.pair(ClusterSpec(name="east", version="5.5.0", proxy=True), WEST)
+    await create_topic(source, topic, queues=levels, attributes={"message.type": "PRIORITY"})
+    await make_group(source, group)
+    await grpc_produce(source.proxy.address, topic, ALL, type_="priority", levels=levels)
+    await until(lambda: _holds(source, topic, ALL))
+    before = await grpc_consume(source.proxy.address, topic, group, count=FIRST, hold=HELD, invisible_s=120)
+    held = sum(not each.acknowledged for each in before)
+    flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
+    async with Worker(source, target, tmp_path, *flags) as worker:
+        told = await switched(worker, topic, held)
+    after = await grpc_consume(target.proxy.address, topic, group)
+    judge(before, after, told, {str(i) for i in range(ALL)})
+    stored = await raw_topic(target, topic)
+    for (_, level), messages in stored.items():
+        assert [int(message.content) for message in messages] == list(range(level, ALL, levels))
+    for got in (before, after):
+        order = [int(each.body) % levels for each in got]
+        assert order == sorted(order, reverse=True)
+
+
 async def _holds(cluster: Cluster, topic: str, count: int) -> bool:
     return sum(map(len, (await raw_topic(cluster, topic)).values())) == count
 

@@ -153,6 +153,12 @@ FEATURES: Final = (
         "4.9 has no POP",
     ),
     Feature(
+        "PRIORITY messages of gRPC clients, the highest first at both sites",
+        "tests/e2e/test_pop_consumers.py::test_priorities",
+        ((_NEW, _NEW),),
+        "before 5.5 they are topics like others",
+    ),
+    Feature(
         "The gRPC client for Python begins at the source and goes on at the target",
         "tests/e2e/test_pop_consumers.py::test_the_client_for_python",
         ((_MIDDLE, _NEW),),

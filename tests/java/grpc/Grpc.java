@@ -26,8 +26,8 @@ import org.apache.rocketmq.client.apis.producer.TransactionResolution;
 /**
  * The official gRPC client. Arguments: endpoints, a mode, its options as name=value.
  *
- * <p>produce: topic, type (normal, fifo, delay, transaction), count, from (number of the first), groups (FIFO),
- * delay-ms. simple: topic, group, count (to receive; 0: until idle), hold (bodies that are not acknowledged,
+ * <p>produce: topic, type (normal, fifo, delay, transaction, priority), count, from (number of the first), groups
+ * (FIFO), levels (priorities, of which message i has i modulo that), delay-ms. simple: topic, group, count (to receive; 0: until idle), hold (bodies that are not acknowledged,
  * separated by commas, or all), invisible-s, idle-s. push: topic, group, count, idle-s, hold. Prints one line of JSON a message.
  */
 public final class Grpc {
@@ -95,6 +95,9 @@ public final class Grpc {
             }
             if (type.equals("delay")) {
                 message.setDeliveryTimestamp(System.currentTimeMillis() + number("delay-ms", 1000));
+            }
+            if (type.equals("priority")) {
+                message.setPriority(i % number("levels", 3));
             }
             Message built = message.build();
             if (type.equals("transaction")) {
