@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,8 @@ from replicator.protocol.compression import SYS_FLAGS, CompressionType
 from replicator.protocol.message import COMPRESSION, StoredMessage
 from replicator.ranges.access import Access
 from replicator.ranges.comparer import CompareJob, compare
-from replicator.ranges.copier import Range
+from replicator.ranges.copier import CopyJob, Range, copy_range
+from replicator.routing.body_compression import BodyCompression
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.sandbox import ClusterSpec
@@ -28,6 +31,7 @@ from tests.support.worker import Worker, until
 #: A body that the default takes, one that it leaves, and how many there are of each.
 LONG, SHORT, EACH = b"compress me " * 500, b"as it is " * 20, 40
 LONG_TEXT = LONG.decode()
+SIDES = Identity("east", "west")
 
 
 async def stored_at_target(route: Scene) -> list[StoredMessage]:
@@ -63,18 +67,35 @@ async def test_long_bodies_take_less_and_stay_what_they_are(
         await nothing_differs(route)
 
 
+def part_of(route: Scene, count: int) -> tuple[dict[str, Any], Range]:
+    """Both clusters, and all of the queue."""
+    sides = {name: Access(namesrv=(getattr(route, name).namesrv,)) for name in ("source", "target")}
+    here, there = (Queue(cluster.brokers[0].name, 0) for cluster in (route.source, route.target))
+    return sides, Range(route.topic, here, route.topic, there, 0, count)
+
+
 async def nothing_differs(route: Scene) -> None:
     """Whatever the route was set to when it copied, and is set to now."""
-    job = CompareJob(
-        source=Access(namesrv=(route.source.namesrv,)),
-        target=Access(namesrv=(route.target.namesrv,)),
-        options=RouteOptions(identity=Identity("east", "west")),
-        complete=True,
-    )
-    here, there = (Queue(cluster.brokers[0].name, 0) for cluster in (route.source, route.target))
     count = 4 * EACH + 2
-    outcome = await compare(job, Range(route.topic, here, route.topic, there, 0, count))
+    sides, part = part_of(route, count)
+    outcome = await compare(CompareJob(**sides, options=RouteOptions(identity=SIDES), complete=True), part)
     assert (outcome.counts, outcome.error, outcome.copies) == ({}, "", count)
+
+
+async def test_tasks_of_spark_compress_too(scene: SceneOf) -> None:
+    """What a backfill copies is what a route copies."""
+    async with scene(queues=1) as route:
+        async with connected(route.source) as client:
+            broker = route.source.brokers[0].name
+            await send(client, broker, route.topic, 0, [(LONG, {"KEYS": str(i)}) for i in range(EACH)])
+        await create_topic(route.target, route.topic, queues=1)
+        sides, part = part_of(route, EACH)
+        options = RouteOptions(identity=SIDES, compression=BodyCompression("zstd", 4096), settle_timeout=0.0)
+        job: CopyJob = pickle.loads(
+            pickle.dumps(CopyJob(**sides, options=options, memory_bytes=8 * 1024**2))
+        )  # as it gets to a task
+        assert (await copy_range(job, part)).copied == EACH
+        assert {m.sys_flag & COMPRESSION for m in await stored_at_target(route)} == {SYS_FLAGS["zstd"]}
 
 
 @pytest.mark.parametrize("kind", ["zlib", "zstd"])

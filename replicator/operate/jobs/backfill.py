@@ -39,6 +39,8 @@ SETTINGS: Final = (
     "dead_letter_topic",
     "rate_messages",
     "rate_bytes",
+    "compression_type",
+    "compress_over",
     "batch_messages",
     "batch_bytes",
     "pulls_in_flight",
@@ -123,6 +125,6 @@ async def _prepare(
         if made is None:
             await survey.make_ready()
             made = Manifest.begin(file, settings, identity, await survey.ranges())
-            # One that is not registered now is none of them, and nothing else says so.
+            # One that is not registered now is not among them, and nothing else says so.
             log.info("queues are copied", source_brokers=sorted({part.source.broker for part in made.ranges}))
         return made, replace(survey.job, lease=None if claim is None else claim.lease), spark, claim

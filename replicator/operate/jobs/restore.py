@@ -46,6 +46,8 @@ SETTINGS: Final = (
     "dead_letter_topic",
     "rate_messages",
     "rate_bytes",
+    "compression_type",
+    "compress_over",
     "batch_messages",
     "batch_bytes",
     "memory_bytes",
