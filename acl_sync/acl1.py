@@ -81,7 +81,7 @@ def parse(files: Iterable[tuple[Any, Any]]) -> AclState:
     """Accounts and white lists, file by file; the first file that has an account is the one that counts.
 
     Raises:
-        ValueError: one of them is no list.
+        ValueError: one of them is not a list.
     """
     nameless = 0
     accounts: dict[str, Account] = {}
@@ -89,8 +89,9 @@ def parse(files: Iterable[tuple[Any, Any]]) -> AclState:
     white: set[str] = set()
     broken: set[str] = set()
     for entries, addresses in files:
-        white |= {str(each).strip() for each in _list(addresses) if each is not None and str(each).strip()}
-        for entry in _list(entries):
+        there = _list(addresses, "globalWhiteAddrs")
+        white |= {str(each).strip() for each in there if each is not None and str(each).strip()}
+        for entry in _list(entries, "accounts"):
             name = str(entry.get("accessKey") or "") if isinstance(entry, Mapping) else ""
             nameless += not name
             if not name or name in accounts or name in broken:
@@ -112,8 +113,8 @@ def parse(files: Iterable[tuple[Any, Any]]) -> AclState:
     )
 
 
-def _list(value: Any, *, where: str = "") -> list[Any]:
-    """A list that may be missing.
+def _list(value: Any, name: str) -> list[Any]:
+    """The list `name`, which may be missing.
 
     Raises:
         ValueError: it is something else: what it denies would be allowed if it were left out.
@@ -121,7 +122,7 @@ def _list(value: Any, *, where: str = "") -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ValueError(f"{where}it is no list")
+        raise ValueError(f"{name} is not a list")
     return value
 
 
@@ -134,7 +135,7 @@ def _account(name: str, entry: Mapping[str, Any]) -> Account:
     rules: dict[tuple[Kind, str], Rule] = {}
     # Groups first: a topic perm of %RETRY%<group> is one of the group, and wins.
     for kind, key in ((Kind.GROUP, "groupPerms"), (Kind.TOPIC, "topicPerms")):
-        for text in _list(entry.get(key), where=f"{key}: "):
+        for text in _list(entry.get(key), key):
             rule = _rule(kind, str(text))
             rules[rule.kind, rule.name] = rule
     return Account(

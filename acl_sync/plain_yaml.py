@@ -21,7 +21,7 @@ _DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 
 
 class NotYaml(Exception):
-    """A text cannot be read; nothing of it is told but where. `line` counts from 1; 0: it is not known."""
+    """A text cannot be read; only where is said, nothing of its content. `line` counts from 1; 0: not known."""
 
     def __init__(self, line: int) -> None:
         super().__init__()

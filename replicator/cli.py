@@ -159,7 +159,7 @@ def replicate(
 
 
 class _StandardOutput(io.FileIO):
-    """Where commands print. What cannot be written is told once: the work is done, and the exit code says how."""
+    """Where commands print. What cannot be written is said once: the work is done, and the exit code says how."""
 
     def __init__(self, file: int | str, lost: str = "") -> None:
         super().__init__(file, "wb", closefd=isinstance(file, str))
@@ -197,7 +197,7 @@ def _keep_exit_codes() -> None:
 
 
 def main() -> None:
-    """Runs the command line; a mistake is told in one line each, without a traceback."""
+    """Runs the command line; each mistake is reported in one line, without a traceback."""
     _keep_exit_codes()
     try:
         sys.exit(app(standalone_mode=False) or 0)

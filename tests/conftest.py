@@ -20,7 +20,7 @@ pytest_plugins = [
     "tests.support.second_attempts",
 ]
 
-# A busy machine is no failure, and what hangs is ended by pytest's own time limit.
+# A busy machine is not a failure, and what hangs is ended by pytest's own time limit.
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")
 

@@ -57,7 +57,7 @@ TRANSLATED = {"DISASTERS.md": "disasters.md", "FIRST_STEPS.md": "first-steps.md"
 #: Options of every command, and of other programs.
 OTHERS = {"--help", "--config.file", "--storage.tsdb.path", "--web.listen-address"}
 OTHERS |= {"--only", "--queues", "--workers"}  # of the benchmark and the simulation
-#: What the commands that ask a worker read, which is no setting of one.
+#: What the commands that ask a worker read, which is not a setting of one.
 ASKING = {"REPLICATOR_URL", "REPLICATOR_BACK_URL", "REPLICATOR_MAVEN_REPOSITORY"}
 
 

@@ -53,11 +53,12 @@ RETIRED = {
     r"\bclass Said\b": "a noun",
     # Words.
     r"\b(changed|stopped|promoted|ahead|again|read-only|election or) by hand\b|\ba hand at\b": "manually",
-    r"[}\"'] is no (?!longer\b|more\b)[a-z]": "is not a …, invalid …",
+    r"(?<![Tt]here )\b(?:is|was) no (?!(?:longer|more|limit|faster|higher|worse)\b)[a-z]": "is not a …, invalid …",
+    r"(?<![Tt]here )\b(?:is|was) none of\b": "is not one of, is not among",
     r"\b(made|begins?|began|starts?|started|read|written|compiled) anew\b": "recreated, restarted, again",
     r"\b(mend|mends|mended|seldomer)\b": "fix, more rarely",
     r"\b[Tt]asks are changing hands\b|\bno replicator answers\b": "a rebalance is in progress, no worker answers",
-    r"\bis none of an? (backfill|archive)\b|\bnone of its kind is\b": "is not a …, no … are installed",
+    r"\bnone of its kind is\b": "no … are installed",
     r"\bby a second a second\b|\bcopies stand at the target twice\b": "one second per second, duplicate copies",
     r"\bput right by itself\b|\bspeaks to systemd\b|\btopics more\b": "corrected, notifies, more topics",
     r"\bbelieved unchecked\b|\bsomebody who is none\b": "not verified, outside the group",
@@ -114,6 +115,9 @@ def test_a_retired_name_is_found() -> None:
         ("A frame put together by hand.", False),
         ('    raise ConfigError(f"{text!r} is no time")', True),
         ('    raise ConfigError(f"{text!r} is no longer valid")', False),
+        ("ValueError: one of them is no list", True),
+        ("Unreadable: it is none of ours.", True),
+        ("There is no list, and there is no other.", False),
     ],
 )
 def test_words_of_sentences_are_not_names(line: str, retired: bool) -> None:

@@ -110,7 +110,7 @@ def test_a_duplicate_is_named_with_all_its_copies() -> None:
     )
     assert verdict.surplus == 3
     assert not verdict.clean
-    assert verdict.at_least_once  # a repeated stretch is no inversion: only first copies are in order
+    assert verdict.at_least_once  # a repeated stretch is not an inversion: only first copies are in order
 
 
 def test_which_copy_is_the_first_is_told_by_its_place_not_by_when_it_was_read() -> None:

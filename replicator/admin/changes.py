@@ -147,7 +147,7 @@ def rates_of(worker: Worker, name: str) -> dict[str, int]:
     """The rate limits of a route, over all workers, per second; 0 is no limit.
 
     Raises:
-        Unknown: there is no such connector, or it is no route.
+        Unknown: there is no such connector, or it is not a route.
     """
     route = worker.connectors.get(name).settings
     if not isinstance(route, RouteSettings):
@@ -159,7 +159,7 @@ async def set_rates(worker: Worker, name: str, *, rate_messages: int, rate_bytes
     """Changes the rate limits of a route; its tasks are not restarted. Errors also as `change`.
 
     Raises:
-        Unknown: there is no such connector, or it is no route.
+        Unknown: there is no such connector, or it is not a route.
         ConfigError: these are negative.
     """
     rates = {"rate_messages": rate_messages, "rate_bytes": rate_bytes}

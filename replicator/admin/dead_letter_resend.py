@@ -45,7 +45,7 @@ __all__ = ["RESENT", "BeingSent", "Resend", "first_to_send", "resent_properties"
 log = get_logger(__name__)
 
 #: What the message has then, beside its own properties and its birthplace: where it came from, as `__RPL_SOURCE` of
-#: a copy says it. It is no copy for recovery and offsets, since it stands behind messages that came after it.
+#: a copy says it. It is not a copy for recovery and offsets, since it stands behind messages that came after it.
 RESENT: Final = PREFIX + b"RESENT"
 #: Seconds after which a resend that is neither done nor refused has failed; half of them to begin to send in, and
 #: those in which what is sent must have arrived, however slow the line is.

@@ -185,7 +185,7 @@ def check_topics(settings: object, topics: Set[str], copied: Iterable[str]) -> N
         copied: the topics that the route copies now.
 
     Raises:
-        ConfigError: a topic is none of those, or no other one is left.
+        ConfigError: a topic is not among those, or no other one is left.
     """
     if not topics or not isinstance(settings, RouteSettings):
         return

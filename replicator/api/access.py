@@ -90,7 +90,7 @@ class Tokens:
         return bool(self.admin or self.operate or self.read)
 
     def role_of(self, authorization: str, *, password: bool = False) -> Role | None:
-        """The role of who sends this header; None if the token in it is none of ours.
+        """The role of who sends this header; None if the token in it is not known here.
 
         Args:
             password: whether the token may also be the password of HTTP Basic, with any user name.

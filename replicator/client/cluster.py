@@ -134,7 +134,8 @@ class Cluster:
         Raises:
             Unreachable: no name server answered.
             NoBrokers: no broker is registered yet.
-            StartupError: it is no name server, which cluster is meant is not clear, or none knows it, or is well.
+            StartupError: the address is not that of a name server, it is not clear which cluster is meant, or no
+                name server knows it or is well.
         """
         self._looks += 1
         look = self._looks

@@ -174,7 +174,7 @@ class NameServers:
 
         Raises:
             BrokerRefused: it answers with anything but success.
-            Unreachable, RequestTimeout: see there; or it is none of them any more.
+            Unreachable, RequestTimeout: see there; or the name server is not one of them any more.
         """
         for endpoint in self._endpoints:
             if endpoint.address == address:

@@ -122,7 +122,7 @@ def read(frame: Frame, address: str) -> Pulled:
 
     Raises:
         BrokerRefused: the broker could not serve the pull.
-        ProtocolError: the answer is no answer to a pull.
+        ProtocolError: the answer is not one to a pull.
         WrongEnds: the broker contradicts itself.
     """
     code = frame.code
@@ -141,7 +141,7 @@ def read(frame: Frame, address: str) -> Pulled:
     if pulled.min_offset > pulled.max_offset:
         # For moments while a broker makes a consume queue (`ConsumeQueue.fillPreBlank`). And up to 5.5.0 when a
         # commit log was cut that had all of a queue (apache/rocketmq#10417): what comes into the queue then is
-        # refused as too old until the broker is restarted. It is no gap.
+        # refused as too old until the broker is restarted. That is not a gap.
         raise WrongEnds(address, pulled.min_offset, pulled.max_offset)
     # A broker looks for the end first, and then reads what may have come meanwhile.
     if code != Response.PULL_OFFSET_MOVED and pulled.next_offset > pulled.max_offset + _MEANWHILE:

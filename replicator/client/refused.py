@@ -1,4 +1,4 @@
-"""The error that an answer is which is no success: it says request and code as RocketMQ names them."""
+"""The error for an answer that refuses a request: it names request and code as RocketMQ does."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def is_group_topic(topic: str) -> bool:
 
 
 def is_system(topic: str, names: Collection[str] = ()) -> bool:
-    """Whether `topic` is none of a user's.
+    """Whether `topic` is not one of a user's.
 
     Args:
         names: those of clusters and brokers, which have topics of their own.

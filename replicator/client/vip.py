@@ -24,7 +24,7 @@ def vip_address(address: str) -> str:
     """The VIP address of the broker that listens at `address`.
 
     Raises:
-        Unreachable: it is no address: brokers may give their name servers anything, as an empty `brokerIP1`.
+        Unreachable: the text is not an address: brokers may give name servers anything, as an empty `brokerIP1`.
     """
     try:
         host, port = split_address(address)

@@ -372,7 +372,7 @@ class ControlLog:
         return False
 
     def _refuse_slave(self, queue: MessageQueue, broker: Endpoint) -> None:
-        """What a slave has not yet is no loss; it is asked again.
+        """What a slave does not have yet is not lost; it is asked again.
 
         Raises:
             ClientError: it is one.

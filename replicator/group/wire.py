@@ -185,7 +185,7 @@ def group_of(body: bytes) -> str:
     """The group that a body names.
 
     Raises:
-        Unreadable: it is none of ours.
+        Unreadable: it is not one of ours.
     """
     try:
         return msgspec.json.decode(_unpack(body), type=_Form).group
@@ -200,7 +200,7 @@ def read_message(body: bytes, *, now: float | None = None) -> Envelope:
         now: seconds since 1970, which bounds versions; the clock's if it is not given.
 
     Raises:
-        Unreadable: it is none of ours.
+        Unreadable: it is not one of ours.
         NewerForm: it is of a later program.
     """
     now = time.time() if now is None else now

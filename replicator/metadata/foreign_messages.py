@@ -17,7 +17,7 @@ _LOOK_BACK: Final = 1024
 
 
 async def has_foreign_messages(broker: Endpoint, topic: str, queues: Iterable[int], *, source: str) -> bool:
-    """Whether one of the last messages of a queue is no copy from cluster `source`.
+    """Whether one of the last messages of a queue is not a copy from cluster `source`.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout, ProtocolError: see there.

@@ -245,7 +245,7 @@ class Syncer:
         planned = unsure(planned, self._groups[0].masters, lambda _: copy.all_brokers, self._source.brokers())
         known = {key: entry for key, entry in ledger.items() if key[1] == entry.source}  # groups, not their bans
         lost = emptied(known, {name: table.groups for name, table in source.items()}, lambda _: source)
-        if len(lost) == len(source):  # a group that one of them has is no loss
+        if len(lost) == len(source):  # a group that one of them has is not lost
             planned = unless(planned, lambda _: next(iter(lost.values()), ""))
         return await self._without_consumers(await self._without_others_offsets(planned, copy))
 

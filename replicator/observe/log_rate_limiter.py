@@ -28,7 +28,7 @@ class Suppressed(NamedTuple):
 class LogRateLimiter:
     """A processor of structlog. Events are of one kind when module, level and text are the same.
 
-    What somebody asked for has an `actor`. It is no repeat, however often that is done, and none of it is left out.
+    What somebody asked for has an `actor`. It is never a repeat, however often that is done, and never left out.
 
     Args:
         clock: seconds; never goes back.

@@ -91,7 +91,7 @@ def configure(*, level: Level = "info", terminal: bool | None = None) -> None:
         logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _Lines(sys.stderr))),
         cache_logger_on_first_use=False,
     )
-    # Libraries log by the standard library: what is no news of ours still comes in our form.
+    # Libraries log by the standard library: their lines are not ours, and still come in our form.
     root = logging.getLogger()
     if not any(isinstance(handler, _Bridge) for handler in root.handlers):
         root.addHandler(_Bridge())

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 __all__ = ["pending_lines", "released_lines"]
 
-#: What was done with parked messages; the rest is told otherwise.
+#: What was done with parked messages; what is left of them has lines of its own.
 _RELEASED: Final = {
     "overdue": "released late",
     "on_time": "released when they were due",

@@ -18,7 +18,7 @@ from replicator.state.connector_configs import State
 
 __all__ = ["ConnectorForms", "actor_of", "fields", "outcome_of", "sent_to", "whole", "whole_number"]
 
-#: By what a form asks for, the state, and what is told when it is so.
+#: By what a form asks for, the state, and what the page says when that is done.
 _STATES: Final = {
     "pause": (State.PAUSED, "paused"),
     "resume": (State.RUNNING, "resumed"),

@@ -25,7 +25,7 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB")
 
 
 def kind_of(state: str) -> Kind:
-    """What a state means; one that is none of the above is idle."""
+    """What a state means; any other is idle."""
     return _KINDS.get(state, "idle")
 
 

@@ -191,7 +191,7 @@ def _make(wanted: str) -> tuple[str, Transform[Any]]:
 
 
 def mistakes_of(wanted: object) -> list[str]:
-    """What is wrong with `transforms` as somebody has given it; nothing where it is no list of names at all."""
+    """What is wrong with `transforms` as somebody has given it; nothing where it is not a list of names at all."""
     if isinstance(wanted, str):
         wanted = [part.strip() for part in wanted.split(",") if part.strip()]
     if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):

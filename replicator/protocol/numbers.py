@@ -16,7 +16,7 @@ def as_long(value: object) -> int:
     """The integer that `value` is; metrics, JSON and Java hold no longer ones.
 
     Raises:
-        ValueError: it is none of 64 bits.
+        ValueError: the value is not an integer of 64 bits.
     """
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)

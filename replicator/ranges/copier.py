@@ -342,7 +342,7 @@ async def _watch(
             asked = clock()
             for cluster in clusters:
                 await _refresh(cluster)
-    copying.result()  # raises what is no fault of the queue but a bug
+    copying.result()  # raises what is not a fault of the queue but a bug
 
 
 async def _refresh(cluster: Cluster) -> None:

@@ -127,7 +127,7 @@ def is_recall(raw: bytes) -> bool:
 
 
 def recalled(raw: bytes) -> bytes | None:
-    """By what a record of the timer takes back a message, as in `Parked.recalls`; None if it is no such record."""
+    """By what a record of the timer takes back a message, as in `Parked.recalls`; None if it takes back none."""
     return properties.find(raw, _RECALL)
 
 
@@ -283,7 +283,7 @@ class ReleasedMessages:
 
 
 def read_parked(message: StoredMessage, kind: str, place: Place) -> Parked | None:
-    """What a message of a parked topic says; None for one that is no waiting message."""
+    """What a message of a parked topic says; None for one that is not a waiting message."""
     raw = message.properties
     source, due = provenance.read(raw), properties.number(properties.find(raw, provenance.DUE) or b"")
     queue_id, topic = properties.number(properties.find(raw, _REAL_QUEUE) or b""), real_topic(raw)

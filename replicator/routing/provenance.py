@@ -12,7 +12,7 @@ A message that waits at its broker, and is parked at the target meanwhile, has `
 hops, in milliseconds since the epoch by the clock of the broker that it waits at.
 
 In a retry or dead-letter topic `__RPL_RETRIES` is how often the copied message had been tried. What a broker
-makes of a copy that its group fails on has all its properties, and another count: it is no copy, and born there.
+makes of a copy that its group fails on has all its properties, and another count: it is not a copy, and born there.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Provenance(NamedTuple):
 
 
 def read(raw: bytes) -> Provenance | None:
-    """The provenance in a message's properties; None when it is no copy, or not one of ours."""
+    """The provenance in a message's properties; None when it is not a copy, or not one of ours."""
     if PREFIX not in raw:
         return None
     origin = properties.find(raw, ORIGIN)
@@ -89,7 +89,7 @@ def read(raw: bytes) -> Provenance | None:
 
 
 def of(message: StoredMessage, topic: str) -> Provenance | None:
-    """The provenance of a message of `topic`; None when it is no copy."""
+    """The provenance of a message of `topic`; None when it is not a copy."""
     if is_group_topic(topic) and not _is_copied_retry(message):
         return None
     return read(message.properties)

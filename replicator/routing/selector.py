@@ -134,7 +134,7 @@ def refuse_template(template: str, *, source: str, target: str) -> None:
 
 
 def rename(template: str, topic: str, *, source: str, target: str) -> str:
-    """The name at the target of a topic that is none of a group; brokers may refuse it."""
+    """The name at the target of a topic that is not a group's own; brokers may refuse it."""
     return template.format(topic=topic, source=source, target=target)
 
 

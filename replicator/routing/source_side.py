@@ -116,7 +116,7 @@ class BrokerSource:
     async def _has(self, offset: int, stored: int) -> bool | None:
         """Whether the source has a message at `offset` that it stored at `stored` (ms); None: there is none now.
 
-        That is no answer: retention has deleted it, or the queue ends before it, which pulling will show.
+        That does not answer it: retention has deleted it, or the queue ends before it, which pulling will show.
         """
         state = self._state
         found = await message_at(self._reader(), state.topic, state.source.queue_id, offset)

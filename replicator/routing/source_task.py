@@ -48,7 +48,7 @@ class SourceTask:
 
     Args:
         offset: queue offset, next to read.
-        from_master: whether the connection leads to the master; what a slave has not yet is no loss.
+        from_master: whether the connection leads to the master; what a slave does not have yet is not lost.
         end: queue offset, greater than `offset`, before which it ends the channel with `SourceEnded`.
         sure_at: when it was checked, by `now()`, that the queue is the one that was read before.
         slave: read instead of the master while that asks for it. Not where brokers filter: what a slave has lost

@@ -310,7 +310,7 @@ class QueueState:
     def count_on(self, tally: Tally) -> None:
         """Continues counting from `tally`. It is part of what was restored: others may have had the queue since.
 
-        One of an earlier connector of the name is none of this one's: its losses would be taken for counted.
+        That of an earlier connector of the name is left out: its losses would be taken for counted here.
         """
         if tally.made != self.made:
             return

@@ -19,7 +19,7 @@ __all__ = ["progress", "run"]
 
 
 def run(command: Callable[[], Coroutine[None, None, int]], *, interrupted: int = 128 + signal.SIGINT) -> None:
-    """Runs `command`, and ends with its exit code; a mistake is told in one line.
+    """Runs `command`, and ends with its exit code; a mistake is reported in one line.
 
     Args:
         interrupted: the exit code after Ctrl-C.

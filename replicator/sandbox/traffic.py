@@ -58,7 +58,7 @@ def start_of(text: str) -> Start:
     """`earliest`, `latest`, or an ISO 8601 time.
 
     Raises:
-        ConfigError: it is none of them.
+        ConfigError: the text is neither.
     """
     if text == "earliest" or text == "latest":
         return text  # type: ignore[return-value]

@@ -103,7 +103,7 @@ def as_network(host: str) -> IPv4Network | IPv6Network | None:
     """An address, or a network such as `10.1.0.0/16`; None: a host name.
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: the text is not one of them.
     """
     if _HOST.fullmatch(host) and not host.startswith("[") and not host.replace(".", "").isdecimal():
         return None

@@ -67,7 +67,7 @@ class Connector:
 
     `epoch` counts requested restarts of the whole connector, `task_epochs` those of single tasks since then.
     `failed_over` is when the source was declared dead last (ms since the epoch); 0: never. `made` differs from that
-    of an earlier connector of the name, whose progress is none of this one's.
+    of an earlier connector of the name, whose progress is not this one's.
     """
 
     name: str

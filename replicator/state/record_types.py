@@ -221,7 +221,7 @@ def fit_all(raw: bytes, *, now: float) -> tuple[list[Record], list[Skipped]]:
     """The records of a JSON array, and those that were left out.
 
     Raises:
-        msgspec.DecodeError: it is no array.
+        msgspec.DecodeError: the text is not an array.
     """
     records: list[Record] = []
     skipped: list[Skipped] = []

@@ -33,7 +33,7 @@ _naming = threading.Lock()
 
 
 class Damaged(Exception):
-    """What was read is no state file, or not whole."""
+    """What was read is not a state file, or not a whole one."""
 
 
 def encode(content: object) -> bytes:

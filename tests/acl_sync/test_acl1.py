@@ -74,3 +74,10 @@ async def test_a_broker_that_does_not_say_its_accounts(dialect: Dialect, way_out
         await broker_acl.read(cast("Endpoint", Older()), BrokerAcl(dialect))
     assert way_out in caught.value.hint
     assert "update" in caught.value.hint
+
+
+def test_perms_that_are_not_a_list_are_named() -> None:
+    """Left out they would allow what they deny."""
+    entry = {"accessKey": "app", "secretKey": "12345678", "topicPerms": "orders=DENY"}
+    (note,) = acl1.parse([([entry], None)]).notes
+    assert note.text == "left as it is, since it cannot be read: topicPerms is not a list"

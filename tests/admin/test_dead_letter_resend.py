@@ -49,7 +49,7 @@ def test_of_two_that_find_such_an_attempt_one_sends() -> None:
 
 
 def test_it_has_its_own_properties_its_birthplace_and_where_it_came_from() -> None:
-    """And is no copy of this route, since it stands behind later ones."""
+    """And is not a copy of this route, since it stands behind later ones."""
     stored = message({**LETTER, "KEYS": "k", "CLUSTER": "west", "UNIQ_KEY": "u"})
     letter = letter_of("west-a", stored)
     assert letter is not None

@@ -89,7 +89,7 @@ async def test_a_message_is_found_from_both_sides(cluster: Cluster, source: int,
 
 @pytest.mark.parametrize(("side", "queue", "offset"), [("source", SOURCE, 10), ("target", TARGET, 3)])
 async def test_what_has_no_other_side(cluster: Cluster, side: str, queue: Queue, offset: int) -> None:
-    """A message that is not copied yet, and one that is no copy."""
+    """A message that is not copied yet, and one that is not a copy."""
     with pytest.raises(Unknown, match="is not known on the other side"):
         await by_offset(cluster.worker, CONNECTOR, "T", queue, offset, side)
 
@@ -112,7 +112,7 @@ async def test_a_queue_that_is_not_copied(cluster: Cluster) -> None:
 
 
 async def test_copies_are_found_by_their_key(cluster: Cluster) -> None:
-    """An index has hashes: what has another key, is no copy, or comes from elsewhere is left out."""
+    """An index has hashes: what has another key, is not a copy, or comes from elsewhere is left out."""
     cluster.found = [
         copy(7, 8, key="k"),
         copy(8, 9, key="other k2"),

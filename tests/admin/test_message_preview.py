@@ -21,7 +21,7 @@ def test_text_is_shown_as_text_and_cut_between_characters() -> None:
 
 def test_other_bytes_are_hexadecimal() -> None:
     assert preview_of(b"\xff\x00\x01\x02\x03", 0)["body"] == "ff 00010203"
-    assert preview_of(b"\xc3", 0)["body_kind"] == "hexadecimal", "half a character is no text"
+    assert preview_of(b"\xc3", 0)["body_kind"] == "hexadecimal", "half a character is not text"
 
 
 def test_compressed_bodies_are_shown_as_their_producer_wrote_them() -> None:

@@ -65,7 +65,7 @@ def test_only_what_has_any_form_is_described_as_such() -> None:
 
 
 def test_an_answer_that_is_not_as_promised_is_found() -> None:
-    """A key that is missing, one too many, a word that is none of a state's."""
+    """A key that is missing, one too many, a word that no state has."""
     task = {"id": "orders", "worker_id": "w1", "state": "RUNNING", "trace": None}
     path = "/connectors/route/tasks/orders%2Fbroker-a%2F0/status"
     check_answer("GET", path, json.dumps({"status": 200, "body": task}).encode())

@@ -179,7 +179,7 @@ async def test_a_connection_that_is_not_made_in_time_fails(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("address", ["..:9876", f"{'a' * 70}.example:9876", "host", "host:0", "a\0b:1", "null"])
 async def test_an_address_that_is_none_is_unreachable(address: str) -> None:
-    """They come from name servers too: whatever it is, it is no crash."""
+    """They come from name servers too: whatever it is, nothing crashes."""
     error = await failing(Endpoint(address, Security()))
     assert isinstance(error, Unreachable)
     assert error.reason

@@ -57,7 +57,7 @@ async def test_what_has_gone_is_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("bounds", [(0,), (0, 12)])
 async def test_a_broker_that_gives_nothing_for_a_while(monkeypatch: pytest.MonkeyPatch, bounds: Any) -> None:
-    """It is asked again: its answer is no end of the queue."""
+    """It is asked again: its answer does not say where the queue ends."""
     assert await read(Broker(silent=3), monkeypatch, *bounds) == [*range(12)]
 
 

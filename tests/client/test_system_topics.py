@@ -1,4 +1,4 @@
-"""Which topics are no user's."""
+"""Which topics are not a user's."""
 
 from __future__ import annotations
 

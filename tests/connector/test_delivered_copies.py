@@ -95,7 +95,7 @@ def test_how_far_back_the_seal_of_something_may_be() -> None:
     copies.begin_part()
     copies.take(stored(1, 5, b"__RPL_SEAL\x01x/y/z\x02"), named(stored(1, 5)), None)
     assert copies.end_part() == []
-    assert copies.may_be_proved_from(10_001), "that was no seal"
+    assert copies.may_be_proved_from(10_001), "that was not a seal"
 
 
 def test_without_a_secret_all_are() -> None:

@@ -77,7 +77,7 @@ async def test_the_terminal_and_the_metrics_say_the_same(scene: SceneOf) -> None
 
 
 async def test_the_level_of_the_log_is_changed_while_it_runs(scene: SceneOf) -> None:
-    """Of queues that begin before and after; and what is no level is refused."""
+    """Of queues that begin before and after; and what is not a level is refused."""
     async with scene(queues=1) as route, route.worker() as worker:
         await route.produce(5)
         await worker.caught_up(route.topic, 5)

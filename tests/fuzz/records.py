@@ -55,7 +55,7 @@ def letters(data: bytes) -> None:
         sent = resent_properties(message, letter)
         place = f"{letter.source.cluster}/{letter.source.broker}/{letter.source.queue_id}/{letter.source.offset}"
         assert properties.find(sent, RESENT) == f"{place}/{letter.source.stored}".encode()
-        assert provenance.read(sent) is None, "it is no copy, for recovery"
+        assert provenance.read(sent) is None, "it is not a copy, for recovery"
 
 
 _LETTER: Final = (

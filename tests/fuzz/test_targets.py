@@ -41,7 +41,7 @@ def test_seeds_and_their_neighbours(name: str) -> None:
     [
         pytest.param("tables", b"maxMessageSize=%b" % (b"9" * 5000), id="more digits than Python reads"),
         pytest.param("parked", b"TIMER_OUT_MS\x01" + b"9" * 5000, id="a time of more digits than Python reads"),
-        pytest.param("parked", b"\xff\xc2\xb2s", id="a digit that is none of ASCII"),
+        pytest.param("parked", b"\xff\xc2\xb2s", id="a digit outside of ASCII"),
         pytest.param("addresses", b"[:9876", id="a bracket for a host"),
         pytest.param("streams", b"\x1c1", id="a space that is none for numbers"),
         pytest.param("streams", b"[" * 10_000, id="deep JSON"),

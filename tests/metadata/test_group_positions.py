@@ -187,7 +187,7 @@ def test_a_recreated_queue_has_nothing_in_common(history_of: Callable[[History],
 def test_a_group_far_before_the_map_gets_there_bit_by_bit(
     history_of: Callable[[History], History], monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """Of a long queue some is read at a time; what is not read is no message of others."""
+    """Of a long queue some is read at a time; what is not read does not count as messages of others."""
     monkeypatch.setattr(scanned_copies, "_MOST", most)
     history = history_of(History())
     for _ in range(30):

@@ -252,7 +252,7 @@ def test_a_resumed_route_protects_again() -> None:
 
 
 def test_a_hand_at_the_target_is_told_or_put_right() -> None:
-    """Only once it was in step; a change at the source is no drift."""
+    """Only once it was in step; a change at the source is not drift."""
     ledger: dict[Key, Entry] = {}
     source, target = {"a": {"T": topic()}}, {"x": {"T": topic()}}
     applied(plan(source, target, ledger), target, ledger)
@@ -305,7 +305,7 @@ def test_what_a_broker_does_not_take_is_tried_once() -> None:
 
 
 def test_deleted_at_the_source() -> None:
-    """Only what was copied, only when that is allowed; what is not selected any more is no deletion."""
+    """Only what was copied, only when that is allowed; what is not selected any more is not deleted."""
     ledger: dict[Key, Entry] = {}
     both = {"a": {"T": topic(), "U": topic("U")}}
     target: Topics = {"x": {"own": topic("own")}}

@@ -228,7 +228,7 @@ def test_exceptions_are_errors(lines: io.StringIO) -> None:
 
 
 def test_what_libraries_log_comes_in_our_form(lines: io.StringIO) -> None:
-    """With its exception, once; below a warning it is none of our news."""
+    """With its exception, once; below a warning it is left out."""
     library = logging.getLogger("some.library")
     library.info("Added job")
     library.warning("Execution of job %r skipped", "once")

@@ -41,7 +41,7 @@ def test_one_that_is_cut_off(way: int) -> None:
 @pytest.mark.parametrize("way", WAYS, ids=hex)
 def test_one_that_is_damaged(way: int) -> None:
     with pytest.raises(ProtocolError, match="cannot be decompressed"):
-        decompress(b"this is none of them", way)
+        decompress(b"neither of these", way)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=hex)

@@ -96,7 +96,7 @@ def shrinking(queue: OneQueue, high: int) -> OneQueue:
 
 
 async def test_a_target_that_has_become_shorter_lacks_its_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is no retention."""
+    """That is not retention."""
     monkeypatch.setattr(reader, "PATIENCE", 0.1)
     found = await compared(OneQueue(0, 200), shrinking(Target(0, 200), 150), complete=True)
     assert (found.counts, found.caveat) == ({"missing": 50}, None)

@@ -54,7 +54,7 @@ async def test_what_it_lacks_is_left_out_where_that_is_asked_for(start: int) -> 
 
 
 async def test_a_shorter_queue_may_be_refused_where_gaps_are_left_out() -> None:
-    """What retention has deleted is gone, and what the queue does not have is no gap."""
+    """What retention has deleted is gone, and what the queue does not have is not a gap."""
     reader = reader_of(OneQueue(10, 40), 0, 100, on_loss="skip", on_reset="fail")
     with pytest.raises(SourceReset):
         await read(reader)

@@ -31,5 +31,5 @@ def test_queues_of_one_kind(queues: bytes) -> None:
 
 @pytest.mark.parametrize("queues", [b"%LMQ%a,b", b"b,%LMQ%a"])
 def test_queues_of_both_kinds(queues: bytes) -> None:
-    """The one that is no light one is named."""
+    """The one that is not a light message queue is named."""
     assert "'b' beside light message queues" in why_not_singly(message(b"INNER_MULTI_DISPATCH\x01" + queues))

@@ -1,4 +1,4 @@
-"""Variables of the environment: what is no setting is told, unless Kubernetes has set it."""
+"""Variables of the environment: what is not a setting is reported, unless Kubernetes has set it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_no_mistake_shows_the_secret(given: dict[str, Any]) -> None:
 
 
 def test_a_cluster_as_json_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no address, and the line says what to do without showing what it has."""
+    """It is not an address, and the line says what to do without showing what it has."""
     monkeypatch.setenv("REPLICATOR_SOURCE", json.dumps({"secret_key": CANARY, "namesrv": "a:1"}))
     (line,) = mistakes({"target": {"namesrv": "t:1"}})
     assert line.startswith("source.namesrv: give addresses alone")
@@ -79,6 +79,6 @@ def test_the_rest_of_a_value_is_shown(given: dict[str, Any], word: str) -> None:
 
 
 def test_a_line_with_several_urls() -> None:
-    """What is no user and password stays as it is."""
+    """What is not a user and password stays as it is."""
     line = "at http://a:1/x nobody answers, at s3://me:p@ss@bucket/x neither; ask me@here"
     assert without_user_info(line) == "at http://a:1/x nobody answers, at s3://…@bucket/x neither; ask me@here"

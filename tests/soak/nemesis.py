@@ -262,7 +262,7 @@ class Nemesis:
         """`request` returns an HTTP status.
 
         Raises:
-            ValueError: a worker says that it is no valid request.
+            ValueError: a worker calls the request invalid.
         """
         while True:
             for worker in self._stage.workers:

@@ -278,7 +278,7 @@ async def test_a_disk_that_is_full_leaves_its_queue_open(
 
 
 async def test_an_archive_is_not_put_behind_a_later_copy(command: Command, scene: SceneOf, tmp_path: Path) -> None:
-    """A route that began later than the archive; and what is no archive."""
+    """A route that began later than the archive; and what is not an archive."""
     async with scene(queues=1) as here:
         await here.produce(100)
         await settled(here.source, here.topic, 100)

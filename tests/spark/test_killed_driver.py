@@ -1,4 +1,4 @@
-"""Commands of Spark's whose process is killed -9 in mid-copy: run again they go on, and nothing comes twice."""
+"""Spark commands whose process is killed -9 in mid-copy: run again they continue, and nothing is copied twice."""
 
 from __future__ import annotations
 

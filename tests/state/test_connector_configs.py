@@ -175,7 +175,7 @@ def test_each_change_is_logged_with_what_it_was(connectors: Connectors) -> None:
 
 
 def test_what_another_worker_was_asked_for_is_logged_here_too(connectors: Connectors, store: Store) -> None:
-    """Once; what was there before this worker came is no news."""
+    """Once; what was there before this worker came is not news."""
     made = connectors.create("one", {"topics": "a"})
     value = {"config": made.config, "state": "RUNNING", "origin": "rest", "epoch": 0}
     changes = [

@@ -63,7 +63,7 @@ def test_a_record_of_before_is_about_any_target() -> None:
 
 
 def test_where_it_goes_on_after_a_reset_is_kept() -> None:
-    """What the target loses of it is copied again from there: what came before is no part of the queue any more."""
+    """What the target loses of it is copied again from there: what came before is no longer part of the queue."""
     state = restored(TARGET, {})
     state.progress.resumed = state.progress.position = 38
     state.progress.offsets.clear()

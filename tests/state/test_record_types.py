@@ -28,7 +28,7 @@ def test_what_workers_write_fits(record: Record) -> None:
 
 @given(st.lists(RECORDS, max_size=8), st.data())
 def test_all_at_once_is_as_one_by_one(records: list[Record], more: st.DataObject) -> None:
-    """Also with a value in between that is none of any kind."""
+    """Also with a value in between that is of no kind."""
     rows: list[Any] = [list(record) for record in records]
     for row in rows:
         if more.draw(st.integers(0, 5)) == 0:

@@ -53,7 +53,7 @@ def aside(path: Path) -> list[Path]:
 
 
 def test_there_is_nothing_before_the_first_write(path: Path) -> None:
-    """And that is no mistake."""
+    """And that is not a mistake."""
     assert read(path) == (None, [])
 
 
@@ -86,7 +86,7 @@ def test_the_checksum_is_that_of_the_compact_content(path: Path) -> None:
 
 
 def test_a_crash_before_the_rename_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was half written lies beside it, is never read, and is no obstacle to the next write."""
+    """What was half written lies beside it, is never read, and does not hinder the next write."""
     state_file.write(path, {"old": 1})
 
     def crash(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Somebody who may write to the system topics, and is no worker."""
+"""Somebody who may write to the system topics, and is not a worker."""
 
 from __future__ import annotations
 

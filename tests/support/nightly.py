@@ -208,8 +208,8 @@ def unknown(collected: Iterable[str]) -> set[str]:
 
 @pytest.hookimpl(tryfirst=True)  # before any are deselected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A line that is no test is an error, unless single tests are asked for."""
+    """A line that is not a test is an error, unless single tests are asked for."""
     if any("::" in each for each in config.args):
         return
     if lines := unknown(item.nodeid for item in items):
-        raise pytest.UsageError(f"{__file__} lists what is no test: {', '.join(sorted(lines))}")
+        raise pytest.UsageError(f"{__file__} lists what is not a test: {', '.join(sorted(lines))}")

@@ -163,7 +163,7 @@ async def test_an_order_of_everything_includes_what_was_ordered(monkeypatch: pyt
 
 
 async def test_an_order_of_everything_is_of_what_the_route_selects(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was excluded since it was parked is none of the route's any more."""
+    """What was excluded since it was parked is not the route's any more."""
     async with scene(monkeypatch, "a", "c") as here:
         here.due.set()
         assert await here.releases.would(here.route, frozenset()) == {"plan": ["a", "c"]}

@@ -263,7 +263,7 @@ def _retention(broker: str, tails: Sequence[Tail], source: Mapping[str, Facts], 
     hours = 0 if facts is None else facts.number("fileReservedTime", 72)
     begun = [tail for tail in tails if tail.copied is not None]
     if hours <= 0 or not begun:
-        return  # what is deleted before the first copy is no loss of the route's
+        return  # what is deleted before the first copy is not lost by the route
     oldest = min((tail for tail in begun if tail.next_at is not None), key=lambda t: t.next_at or 0, default=None)
     if oldest is None:
         what = "copied, or left out" if any(tail.left_out for tail in begun) else "copied"

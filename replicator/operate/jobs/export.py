@@ -160,7 +160,7 @@ async def _contents(
         for name, config in there.items()
         for i in range(config.queues)
     ]
-    # One that is not registered now is none of them, and nothing else says so.
+    # One that is not registered now is not among them, and nothing else says so.
     log.info("queues are exported", source_brokers=sorted({queue.broker for queue in queues}))
     return Contents(
         id=settings.source.id,

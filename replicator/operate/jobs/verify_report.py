@@ -76,7 +76,7 @@ class ReportFile:
         try:
             if path.is_dir():
                 raise IsADirectoryError(0, "it is a directory")
-            # A reader has the old report or the new one. What is no plain file, as /dev/stdout, cannot be replaced.
+            # A reader has the old report or the new one. Only a plain file can be replaced, unlike /dev/stdout.
             self._beside = path.with_name(f".{path.name}.{os.getpid()}") if _is_plain(path) else None
             if self._beside is not None:
                 self._beside.touch()

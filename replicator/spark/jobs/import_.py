@@ -163,7 +163,7 @@ class _ArchiveSource:
         raise reset
 
     async def left_out(self, start: int, copy: CopyRecord) -> int | None:
-        """Not told: an archive may lack messages that were copied."""
+        """Not known: an archive may lack messages that were copied."""
         return None
 
     async def open(self, channel: Channel, offset: int) -> Source:

@@ -80,7 +80,7 @@ async def freeze(cluster: Cluster, options: ReadOptions) -> list[Part]:
 
 
 def warn_of_nothing(options: ReadOptions) -> None:
-    """Says that no topic matches: that is no error, as in Spark's Kafka source, since one may come."""
+    """Says that no topic matches: that is not an error, as in Spark's Kafka source, since one may come."""
     for pattern in options.selector.include.texts:
         log.warning("no topic matches topicsPattern: nothing is read", topics_pattern=pattern)
 

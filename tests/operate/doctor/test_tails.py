@@ -82,7 +82,7 @@ def test_others_write_to_it() -> None:
 
 
 def test_copies_from_elsewhere() -> None:
-    """What comes back from the target itself is no stranger's."""
+    """What comes back from the target itself is not a stranger's."""
     (found,) = odd(tail(others=frozenset({"north"})))
     assert "it has copies from north too, and the route is from east" in found.message
     assert odd(tail(others=frozenset({"west"}))) == []

@@ -1,4 +1,4 @@
-"""Jobs that fix once what they copy say of which source brokers: one that was away then is none of them."""
+"""Jobs that fix once what they copy say of which source brokers: one that was away then is not among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A manifest is written at once where that is seldom, and never takes much of the time."""
+"""A manifest is written at once where that is rare, and never takes much of the time."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ class Disk:
         self.writes += 1
         self.now += self._seconds
 
-    def seldom(self) -> ThrottledWriter:
+    def writer(self) -> ThrottledWriter:
         return ThrottledWriter(self.write, clock=lambda: self.now)
 
 
-def test_what_comes_seldom_is_written_at_once() -> None:
+def test_what_comes_rarely_is_written_at_once() -> None:
     disk = Disk(0.01)
-    seldom = disk.seldom()
+    writer = disk.writer()
     for turn in range(1, 5):
         disk.now += 2
-        seldom.changed()
+        writer.changed()
         assert disk.writes == turn
 
 
 @pytest.mark.parametrize(("seconds", "most"), [(0.001, 100), (0.5, 11)])
 def test_what_comes_often_takes_a_twentieth_of_the_time(seconds: float, most: int) -> None:
     disk = Disk(seconds)
-    seldom = disk.seldom()
+    writer = disk.writer()
     while disk.now < 100:
         disk.now += 0.01
-        seldom.changed()
+        writer.changed()
     assert most / 2 < disk.writes <= most
 
 
 def test_what_waits_is_written_at_the_end_and_once() -> None:
     disk = Disk(0.01)
-    seldom = disk.seldom()
-    seldom.changed()
+    writer = disk.writer()
+    writer.changed()
     assert disk.writes == 0
-    seldom.close()
-    seldom.close()
+    writer.close()
+    writer.close()
     assert disk.writes == 1
 
 
@@ -56,9 +56,9 @@ def test_what_could_not_be_written_waits_still() -> None:
     def write() -> None:
         raise OSError("full")
 
-    seldom = ThrottledWriter(write)
-    seldom.changed()
+    writer = ThrottledWriter(write)
+    writer.changed()
     with pytest.raises(OSError, match="full"):
-        seldom.close()
+        writer.close()
     with pytest.raises(OSError, match="full"):
-        seldom.close()
+        writer.close()

@@ -46,7 +46,7 @@ def test_a_token_that_cannot_be_sent(token: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_token_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line end that editors add is no part of it; what cannot be sent is refused all the same."""
+    """The line end that editors add is not part of it; what cannot be sent is refused all the same."""
     file = tmp_path / "token"
     file.touch(0o600)
     monkeypatch.setenv("REPLICATOR_REST__OPERATE_TOKEN_FILE", str(file))
@@ -71,7 +71,7 @@ def test_a_url_that_cannot_be_read(url: str) -> None:
     [("http://[fe80::abcd]", 80), ("https://[::1]", 443), ("http://[::1]:8082", 8082), ("http://[::1]:0", 0)],
 )
 def test_an_address_of_ipv6(url: str, port: int) -> None:
-    """What is behind its last colon is no port."""
+    """What is behind its last colon is not a port."""
     assert Rest(url)._connection().port == port
 
 

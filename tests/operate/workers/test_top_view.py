@@ -132,7 +132,7 @@ def test_without_a_screen_everything_is_there() -> None:
 
 
 def test_what_came_since_the_first_look_has_no_rate_yet() -> None:
-    """A new topic is no jump of the rate."""
+    """A new topic is not a jump of the rate."""
     view = TopView()
     drawn(view, look(0, topic("orders", copied=10)))
     lines = drawn(view, look(2, topic("orders", copied=20), topic("fresh", copied=1_000_000)))

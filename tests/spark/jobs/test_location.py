@@ -24,7 +24,7 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
 
 
 def test_a_file_appears_when_it_is_whole(location: Location) -> None:
-    """Also for a process that is given the location; what was begun and left is no file."""
+    """Also for a process that is given the location; what was begun and left is not a file."""
     other = pickle.loads(pickle.dumps(location))
     assert other.names() == []
     assert other.read("a/b") is None

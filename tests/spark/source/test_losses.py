@@ -38,7 +38,7 @@ async def test_a_read_of_what_is_not_there(
     assert [(line["queue"], line["count"]) for line in logs] == ([("T/a/0", lost)] if lost else [])
 
 
-async def test_a_stream_whose_queue_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_whose_queue_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once for each micro-batch that does."""
     reader = StreamReader(ReadOptions.of({**GIVEN, "provenance": "true", "clusterId": "c"}, streaming=True))
 
