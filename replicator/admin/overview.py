@@ -300,5 +300,5 @@ def _judge(ready: dict[str, Any], found: Safety, *, copies: bool) -> None:
         )
     if messages := sum(group["redelivered"] for group in rereading):
         found.notes.append(
-            f"consumer groups would read {messages:,} messages again; a failover writes their offsets last"
+            f"consumer groups would get {messages:,} messages redelivered; a failover writes their offsets last"
         )

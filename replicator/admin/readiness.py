@@ -1,4 +1,4 @@
-"""What a failover now would mean: which messages are missing at the target, and which each group reads again."""
+"""What a failover now would mean: which messages are missing at the target, and which each group gets again."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def reasons_of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
 
 
 async def group_standings(places: Iterable[GroupQueue]) -> list[dict[str, Any]]:
-    """Per group and topic what it would read again and miss, summed up over queues."""
+    """Per group and topic what would be redelivered and missed, summed up over queues."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     async for part in in_slices(places):
         for place in part:
@@ -144,7 +144,7 @@ def reasons_of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:
         name = f"group {group['group']} in {group['topic']}"
         if group["redelivered"]:
             why = f": {'; '.join(group['stopped_by'])}" if group["stopped_by"] else ""
-            yield f"{name} would read {counted(group['redelivered'], 'message')} again{why}"
+            yield f"{name} would get {counted(group['redelivered'], 'message')} redelivered{why}"
         if group["missed"]:
             yield f"{name} would miss {counted(group['missed'], 'message')}"
         if group["without_offset"]:

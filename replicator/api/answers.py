@@ -263,8 +263,10 @@ class WorkerStatus(Answer):
 
 
 class Ready(Answer):
-    ready: bool
-    reasons: Annotated[dict[str, str], Field(description="by topic, or `worker`")]
+    ready: Annotated[
+        bool, Field(description="whether this worker is in its group, and all topics that it reports are copied")
+    ]
+    reasons: Annotated[dict[str, str], Field(description="why not, by topic, or `worker`")]
 
 
 class Plugin(Answer):
@@ -276,7 +278,7 @@ class Plugin(Answer):
 
 
 class Option(Answer):
-    name: str
+    name: Annotated[str, Field(description="name of the setting")]
     default: Any
     documentation: str | None
     required: bool

@@ -43,7 +43,7 @@ class Pending(Answer):
     problems: Annotated[list[str], Field(description="what is not known, and why")]
 
 
-class LeftParked(Answer):
+class NotReleased(Answer):
     topic: str
     messages: int
     reason: str
@@ -60,4 +60,4 @@ class Released(Answer):
     released_before: Annotated[int, Field(description="found released: by an earlier failover")]
     recalled: int
     delivered: Annotated[int, Field(description="delivered by the source, and copied")]
-    left: list[LeftParked]
+    not_released: list[NotReleased]

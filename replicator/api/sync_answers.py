@@ -21,7 +21,13 @@ class PlanStep(Answer):
     kind: Resource
     action: Literal["create", "update", "delete", "unknown"]
     broker: str
-    name: str
+    name: Annotated[
+        str,
+        Field(
+            description="of the topic, consumer group or account; for offsets `GROUP in TOPIC queue N`; empty: of none,"
+            " as where a broker could not be read"
+        ),
+    ]
     before: dict[str, Any] | None
     after: dict[str, Any] | None
     blocked: Annotated[str, Field(description="why it is not applied automatically; empty: it is")]
@@ -129,7 +135,7 @@ class GroupReadiness(Answer):
 class Readiness(Answer):
     """Whether a failover now would be complete."""
 
-    ready: bool
+    ready: Annotated[bool, Field(description="whether nothing would be missing or redelivered: `reasons` is empty")]
     reasons: list[str]
     messages: int
     seconds: float

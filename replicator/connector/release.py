@@ -61,8 +61,8 @@ class Released:
     """What a release has done so far.
 
     `overdue` were sent late, `on_time` when they were due, `in_timer` to the target's timers; `before` is what was
-    found released. `left` counts by topic and reason what cannot be released. `waiting` are still to be sent by us:
-    by id, in the order of their due times.
+    found released. `not_released` counts by topic and reason what cannot be. `waiting` are still to be sent by us: by
+    id, in the order of their due times.
     """
 
     overdue: int = 0
@@ -71,7 +71,7 @@ class Released:
     before: int = 0
     recalled: int = 0
     delivered: int = 0
-    left: Counter[tuple[str, str]] = field(default_factory=Counter)
+    not_released: Counter[tuple[str, str]] = field(default_factory=Counter)
     waiting: dict[str, Parked] = field(default_factory=dict)
 
     @classmethod
@@ -89,9 +89,9 @@ class Released:
             "released_before": self.before,
             "recalled": self.recalled,
             "delivered": self.delivered,
-            "left": [
+            "not_released": [
                 {"topic": topic, "messages": count, "reason": reason}
-                for (topic, reason), count in sorted(self.left.items())
+                for (topic, reason), count in sorted(self.not_released.items())
             ],
         }
 
@@ -138,7 +138,7 @@ class Release:
         done, now = Released.of(plan), time.time() * 1000
         for parked in plan.release:
             if (why := self._blocker(parked)) is not None:
-                done.left[parked.topic, why] += 1
+                done.not_released[parked.topic, why] += 1
             elif parked.due <= now:
                 done.overdue += 1
             else:
@@ -160,7 +160,7 @@ class Release:
         self._timers.clear()
         for parked in plan.release:
             if (why := self._blocker(parked)) is not None:
-                done.left[parked.topic, why] += 1
+                done.not_released[parked.topic, why] += 1
             else:
                 done.waiting[parked.id] = parked
         await self._target.refresh()
@@ -219,7 +219,7 @@ class Release:
         done, message = self.done, await self._message(parked)
         if message is None:
             self._finish(parked)
-            done.left[parked.topic, "retention at the target has deleted it while it was parked"] += 1
+            done.not_released[parked.topic, "retention at the target has deleted it while it was parked"] += 1
             return
         late = parked.due / 1000 < time.time() - _SOON
         if parked.topic.startswith(RETRY_PREFIX) and (why := unsendable(message)):  # brokers refuse batches there
@@ -243,7 +243,7 @@ class Release:
     def _leave(self, parked: Parked, why: str) -> None:
         log.error("parked message cannot be released", connector=self._name, message=parked.id, reason=why)
         self._finish(parked)
-        self.done.left[parked.topic, why] += 1
+        self.done.not_released[parked.topic, why] += 1
 
     def _is_final(self, parked: Parked, refused: MessageRejected | Refused) -> bool:
         """Whether the target will not take a message: it says so, or has refused it in as many plans as it gets."""

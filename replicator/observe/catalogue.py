@@ -93,7 +93,7 @@ METRICS: Final = {
         Spec(
             "audit_differences",
             "counter",
-            "Messages that are not at the target as they were sent, by kind.",
+            "Messages that are not at the target as they were sent, by finding.",
             (*_TOPIC, "finding"),
         ),
         Spec("send_retries", "counter", "Sends that the target refused temporarily.", _TOPIC),

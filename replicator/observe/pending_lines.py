@@ -6,7 +6,7 @@ from typing import Any, Final
 
 __all__ = ["pending_lines", "released_lines"]
 
-#: What was done with parked messages; what is left of them has lines of its own.
+#: What was done with parked messages; what was not released has lines of its own.
 _RELEASED: Final = {
     "overdue": "released late",
     "on_time": "released when they were due",
@@ -46,5 +46,7 @@ def released_lines(released: dict[str, Any] | None) -> list[str]:
     if released is None:
         return []
     lines = [f"{released[name]:,} {words}" for name, words in _RELEASED.items() if released[name]]
-    left = (f"{each['topic']}: {each['messages']:,} not released: {each['reason']}" for each in released["left"])
-    return [*lines, *left]
+    kept = (
+        f"{each['topic']}: {each['messages']:,} not released: {each['reason']}" for each in released["not_released"]
+    )
+    return [*lines, *kept]

@@ -57,7 +57,7 @@ def test_messages_on_their_way_and_offsets_that_are_written_last_are_no_reason()
     found = judged(ready(lags=[lag(3, 0.2)], groups=[GROUP | {"redelivered": 12}]))
     assert (found.verdict, found.reasons) == ("yes", [])
     assert found.notes[0].startswith("up to 3 messages are on their way, the oldest for 0.2 s")
-    assert found.notes[1].startswith("consumer groups would read 12 messages again")
+    assert found.notes[1].startswith("consumer groups would get 12 messages redelivered")
 
 
 @pytest.mark.parametrize("state", [State.STOPPED, State.PAUSED])

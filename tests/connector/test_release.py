@@ -171,7 +171,7 @@ async def test_what_no_single_send_takes_is_sent_in_a_batch_or_left(monkeypatch:
     assert [*release.done.waiting] == ["1", "2"]
     await release.go_on(lambda: True)
     assert target.sent == ["2"]
-    ((topic, why), count), *others = release.done.left.items()
+    ((topic, why), count), *others = release.done.not_released.items()
     assert (topic, count, others) == ("%RETRY%g", 2, [])
     assert "not UTF-8" in why
 
@@ -193,7 +193,7 @@ async def test_what_cannot_be_sent_holds_back_nothing_else(monkeypatch: pytest.M
             await release.begin(plan(*(each for each in waiting if each.id not in target.sent)), lambda: True)
         assert sorted(target.sent) == ["2", "3"]
     await release.begin(plan(overdue(1)), lambda: True)
-    ((topic, why),) = release.done.left
+    ((topic, why),) = release.done.not_released
     assert topic == "orders"
     assert refusal.remark in why
 

@@ -158,7 +158,7 @@ async def test_the_site_is_lost(
             await new.start()
             report = await asked(new, "POST", "failover", {"source_dead": True})
             assert report["released"]["recalled"] == 100, report
-            assert report["released"]["left"] == []
+            assert report["released"]["not_released"] == []
             wanted = {*timers[100:], *(f"delay {i}" for i in range(1000))}
 
             async def all_there() -> bool:
@@ -202,7 +202,7 @@ async def test_the_site_is_lost_where_accounts_are_asked_for(
         async with Worker(source, target, tmp_path / "new", *flags, environment=environment) as new:
             await until(lambda: new.ask("GET", "/connectors/route/status")[0] == 200, what="the route is known")
             report = await asked(new, "POST", "failover", {"source_dead": True})
-            assert report["released"]["left"] == [], report
+            assert report["released"]["not_released"] == [], report
 
             async def all_there() -> bool:
                 return (await arrived(target, topic)).keys() >= {*delays}
@@ -247,11 +247,11 @@ async def test_one_topic_is_switched_and_then_the_other(
         async with Worker(source, target, tmp_path / "new", *flags) as new:
             await until(lambda: new.ask("GET", "/connectors/route/status")[0] == 200, what="the route is known")
             report = await asked(new, "POST", "failover", {"source_dead": True, "topics": [first]})
-            assert report["released"]["left"] == [], report
+            assert report["released"]["not_released"] == [], report
             await until(partial(released, first), what="the first topic's", seconds=90)
             assert await arrived(target, second) == Counter()
             report = await asked(new, "POST", "failover", {"source_dead": True})
-            assert report["released"]["left"] == [], report
+            assert report["released"]["not_released"] == [], report
             await until(partial(released, second), what="the other topic's", seconds=90)
             await asyncio.sleep(2)
             assert [await arrived(target, topic) for topic in (first, second)] == [wanted, wanted]
@@ -292,7 +292,7 @@ async def test_the_site_returns(clusters: ClusterPool, tmp_path: Path, topic_nam
             assert (would["overdue"] + would["waiting"], would["delivered"]) == (40, 20), would
             done = (await asked(new, "POST", "failover", {"source_dead": True}))["released"]
             assert done["overdue"] + done["on_time"] + done["in_timer"] == 40, done
-            assert (done["delivered"], done["left"]) == (20, [])
+            assert (done["delivered"], done["not_released"]) == (20, [])
             for node in source.nodes:
                 await node.start()
             wanted = Counter([*copied, *lost, *later])
@@ -333,7 +333,7 @@ async def test_a_switch_with_the_source_alive(scene: SceneOf) -> None:
 
         await until(all_parked, what="readiness says that all are parked")
         released = (await asked(worker, "POST", "failover", {"drain_seconds": 5}))["released"]
-        assert (released["in_timer"], released["left"]) == (21, []), released
+        assert (released["in_timer"], released["not_released"]) == (21, []), released
 
         async def both_have_all() -> bool:
             both = [await arrived(cluster, route.topic) for cluster in (route.source, route.target)]

@@ -25,7 +25,7 @@ def test_released_ones_are_counted_by_what_became_of_them() -> None:
         ("overdue", "on_time", "in_timer", "waiting", "released_before", "recalled", "delivered"), 0
     )
     left = [{"topic": "a", "messages": 2, "reason": "the target refuses it"}]
-    assert released_lines({**found, "in_timer": 1900, "recalled": 100, "left": left, "until": None}) == [
+    assert released_lines({**found, "in_timer": 1900, "recalled": 100, "not_released": left, "until": None}) == [
         "1,900 given to the target's timer",
         "100 recalled",
         "a: 2 not released: the target refuses it",

@@ -77,7 +77,7 @@ METADATA = Board(
                     board="overview",
                 ),
                 Panel(
-                    "Messages they would read again",
+                    "Messages redelivered at a switch",
                     "Falls to 0 when consumers have stopped and the next sync is complete: wait for that, or accept it.",
                     {_ROUTE: own("consumer_group_redelivery_messages", CONNECTOR)},
                     width=8,

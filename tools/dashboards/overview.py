@@ -79,7 +79,7 @@ OVERVIEW = Board(
                     board="metadata",
                 ),
                 Panel(
-                    "Messages groups would read again",
+                    "Messages redelivered at a switch",
                     "Grows while consumers are faster than the sync of offsets; nothing is lost.",
                     {_BY: f"sum by ({BY_CONNECTOR}) ({own('consumer_group_redelivery_messages', CONNECTOR)})"},
                     kind="stat",

@@ -262,7 +262,7 @@ def _verified(audit: dict[str, Any] | None) -> tuple[object, object]:
 def _groups(found: dict[str, Any]) -> Any:
     names = ("group", "topic", "redelivered", "missed", "without_offset", "not_copied", "before_start", "in_flight")
     heads = (
-        *("group", "topic", "read again", "missed", "no offset", "not copied yet", "before the copy"),
+        *("group", "topic", "redelivered", "missed", "no offset", "not copied yet", "before the copy"),
         "in flight",
     )
     return table(
