@@ -26,7 +26,12 @@ codes of all commands. Every command that shows something prints JSON with `-o j
 #: Flags that are settings, which CONFIG.md describes.
 _SETTINGS: Final = frozenset(flag_of(name) for name, _ in setting_fields())
 #: Flags of commands that only have the name of a setting.
-_OTHERS: Final = frozenset({("replicator failover", "--topics")})
+_OTHERS: Final = frozenset(
+    {
+        ("replicator failover", "--topics"),
+        *((f"replicator {each}", "--drain-timeout") for each in ("failover", "reverse", "failback")),
+    }
+)
 #: Options of every command, or of the shell.
 _COMMON: Final = frozenset({"--help", "--install-completion", "--show-completion"})
 
@@ -39,8 +44,8 @@ def page() -> str:
 def _described(name: str, command: Any) -> Iterator[str]:
     """A command and its subcommands; the types are click's, since typer has no public ones."""
     options = [each for each in command.params if each.param_type_name == "option" and not _COMMON & {*each.opts}]
-    own = [each for each in options if not _is_setting(name, each.opts[0])]
-    settings = sorted({each.opts[0] for each in options if _is_setting(name, each.opts[0])})
+    own = [each for each in options if not is_setting(name, each.opts[0])]
+    settings = sorted({each.opts[0] for each in options if is_setting(name, each.opts[0])})
     arguments = [each for each in command.params if each.param_type_name == "argument"]
     commands = {each: command.get_command(None, each) for each in _subcommands(command)}
     yield f"\n## `{name}`\n\n{_text(command.help)}\n"
@@ -61,7 +66,8 @@ def _described(name: str, command: Any) -> Iterator[str]:
         yield from _described(f"{name} {each}", commands[each])
 
 
-def _is_setting(command: str, flag: str) -> bool:
+def is_setting(command: str, flag: str) -> bool:
+    """Whether an option of a command is one of the settings that CONFIG.md describes."""
     return flag in _SETTINGS and (command, flag) not in _OTHERS
 
 

@@ -14,11 +14,11 @@ from replicator.cli import app
 from replicator.exit_codes import MEANINGS
 from replicator.operate.options import flag_of, has_flag
 from replicator.settings import ENV_PREFIX, SECTIONS, section_of, setting_fields
+from tools.cli_page import is_setting
 
 PAGE = Path(__file__).parent.parent / "docs" / "man" / "replicator.1"
 
-#: Flags that are settings, and those of every command or of the shell: described once, or nowhere.
-_SETTINGS: Final = frozenset(flag_of(name) for name, _ in setting_fields())
+#: Flags of every command, or of the shell: described nowhere.
 _COMMON: Final = frozenset({"--help", "--install-completion", "--show-completion"})
 
 
@@ -66,9 +66,9 @@ def _command(name: str, command: Any) -> Iterator[str]:
     for each in arguments:
         yield from _item(rf"\fI{_text(each.name.upper())}\fR", each.help)
     for each in options:
-        if each.opts[0] not in _SETTINGS:
+        if not is_setting(f"replicator {name}", each.opts[0]):
             yield from _item(", ".join(rf"\fB{_text(flag)}\fR" for flag in each.opts), each.help)
-    if any(each.opts[0] in _SETTINGS for each in options):
+    if any(is_setting(f"replicator {name}", each.opts[0]) for each in options):
         yield ".PP"
         yield "Settings are options, too: see SETTINGS."
 

@@ -62,13 +62,13 @@ log = get_logger(__name__)
 class FailoverOptions:
     """How to fail over.
 
-    `drain_seconds`: how long to wait for messages that are not copied yet. `source_dead`: the source is given up;
+    `drain_timeout`: how long to wait for messages that are not copied yet. `source_dead`: the source is given up;
     what cannot be reached there is reported, not waited for. `open_all`: the copied topics become readable and
     writable at the target, whatever their perm is at the source. `dry_run`: nothing is changed or waited for, only
     reported. `topics`: of the route these alone, by their names at the source; it copies the others on.
     """
 
-    drain_seconds: float
+    drain_timeout: float
     source_dead: bool = False
     open_all: bool = False
     dry_run: bool = False
@@ -351,7 +351,7 @@ async def _drain(worker: Worker, connector: Connector, route: Route, how: Failov
     """Waits until nothing is missing at the target, nor of a topic that has just been created."""
     await worker.refresher.refresh()
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + how.drain_seconds
+    deadline = loop.time() + how.drain_timeout
     empty, logged = 0, -1  # a broker reports the end of a queue late: check twice
     while True:
         missing = await _missing(worker, _current(worker, route), how)

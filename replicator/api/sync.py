@@ -43,7 +43,9 @@ class FailoverRequest(Described):
 
     model_config = ConfigDict(extra="forbid")
 
-    drain_seconds: float = Field(60.0, ge=0, le=86_400, description="seconds")
+    drain_timeout: float = Field(
+        60.0, ge=0, le=86_400, description="seconds to wait for messages that are not copied yet"
+    )
     source_dead: bool = False
     open_all: bool = False
     dry_run: bool = False

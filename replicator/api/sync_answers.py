@@ -24,8 +24,8 @@ class PlanStep(Answer):
     name: Annotated[
         str,
         Field(
-            description="of the topic, consumer group or account; for offsets `GROUP in TOPIC queue N`; empty: of none,"
-            " as where a broker could not be read"
+            description="of the topic, consumer group or account; for offsets `GROUP in TOPIC queue N`; empty where"
+            " a broker could not be read"
         ),
     ]
     before: dict[str, Any] | None

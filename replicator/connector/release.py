@@ -61,8 +61,8 @@ class Released:
     """What a release has done so far.
 
     `overdue` were sent late, `on_time` when they were due, `in_timer` to the target's timers; `before` is what was
-    found released. `not_released` counts by topic and reason what cannot be. `waiting` are still to be sent by us: by
-    id, in the order of their due times.
+    found released. `not_released` counts by topic and reason what cannot be. `waiting` are still to be sent by us:
+    by id, in the order of their due times.
     """
 
     overdue: int = 0

@@ -93,7 +93,7 @@ def options_of(given: dict[str, Any]) -> FailoverOptions:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 86_400:
-        raise ConfigError(f"drain_seconds = {text!r} is not between 0 and 86400", hint="give a number of seconds")
+        raise ConfigError(f"drain_timeout = {text!r} is not between 0 and 86400", hint="give a number of seconds")
     topics = given.get("topics", "")
     named = frozenset(topics.replace(",", " ").split())
     if topics.strip() and not named:
@@ -101,7 +101,7 @@ def options_of(given: dict[str, Any]) -> FailoverOptions:
             f"topics = {topics!r} names no topic", hint="name one, or leave it empty to switch them all"
         )
     return FailoverOptions(
-        drain_seconds=seconds,
+        drain_timeout=seconds,
         source_dead=given.get("source_dead") == "yes",
         open_all=given.get("open_all") == "yes",
         dry_run=given.get("dry_run") == "yes",

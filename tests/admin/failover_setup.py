@@ -147,7 +147,7 @@ class Setup:
             cast("Worker", self.worker),
             cast("Connector", self.get("route")),
             cast("Route", self.route),
-            under_test.FailoverOptions(drain_seconds=0, **how),
+            under_test.FailoverOptions(drain_timeout=0, **how),
         )
 
     async def lags(self, **how: Any) -> list[str]:

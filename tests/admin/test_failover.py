@@ -129,9 +129,9 @@ async def test_a_route_that_is_rebuilt_while_it_drains(setup: Setup, monkeypatch
     ],
 )
 def test_with_a_topic_go_the_retries_of_its_pop_consumers(topic: str, *, concerned: bool) -> None:
-    some = under_test.FailoverOptions(drain_seconds=0, topics=frozenset({"T1"}))
+    some = under_test.FailoverOptions(drain_timeout=0, topics=frozenset({"T1"}))
     assert some.concerns(topic) == concerned
-    assert under_test.FailoverOptions(drain_seconds=0).concerns(topic)
+    assert under_test.FailoverOptions(drain_timeout=0).concerns(topic)
 
 
 async def test_no_removal_of_a_broker_resumes_what_was_failed_over(setup: Setup) -> None:

@@ -150,7 +150,7 @@ async def test_a_failover_opens_the_copies_of_a_forgotten_source_broker(
             await until(lambda: states(worker)["source", lost.name] == "AWAY")
             done = await asyncio.to_thread(forget, worker, lost.name, "--yes")
             assert done.returncode == 0, done.stderr
-            report = await asked(worker, "POST", "failover", {"drain_seconds": 20})
+            report = await asked(worker, "POST", "failover", {"drain_timeout": 20})
             assert (report["drained"], report["problems"]) == (True, [])
             assert report["topics_opened"] == sorted([both, alone])
             for topic, count in ((both, 20), (alone, 10)):

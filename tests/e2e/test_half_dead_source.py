@@ -36,7 +36,7 @@ async def test_everything_of_the_half_that_lives(
             dead = source.brokers[1]
             await dead.kill()
             await until(lambda: worker.running == [], what="half of it waits")
-            report = await asked(worker, "POST", "failover", {"drain_seconds": 3})
+            report = await asked(worker, "POST", "failover", {"drain_timeout": 3})
             assert (report["stopped"], report["drained"]) == (True, False)
             ((missing),) = report["missing"]
             assert missing["messages"] == 0

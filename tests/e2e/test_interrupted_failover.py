@@ -57,12 +57,12 @@ async def test_killed_at_any_moment_and_repeated_at_another_worker(
         await until(partial(_is_ready, second), what="ready to switch")
         await produce(source, topic, 3000, start=400)
         opened = asyncio.create_task(_copies_when_opened(target, topic))
-        switching = asyncio.create_task(asked(first, "POST", "failover", {"drain_seconds": 30}))
+        switching = asyncio.create_task(asked(first, "POST", "failover", {"drain_timeout": 30}))
         await asyncio.sleep(random.Random(seed).uniform(*MOMENTS))
         await first.kill()
         with suppress(OSError, AssertionError):
             await switching
-        report = await asked(second, "POST", "failover", {"drain_seconds": 60})
+        report = await asked(second, "POST", "failover", {"drain_timeout": 60})
         assert await opened == 3400, "it was writable while the route still wrote to it"
         assert (report["stopped"], report["drained"], report["problems"]) == (True, True, []), report
         perms = {topics[topic].perm for topics in (await topics_of(target)).values()}

@@ -311,7 +311,7 @@ async def test_python_consumers_go_on_at_the_target(
     await sent(range(40, 60))
     async with Worker(source, target, tmp_path, "--topics", topic, "--sync-groups", group, *SYNC_QUICKLY) as worker:
         await ready(worker)
-        assert (await asked(worker, "POST", "failover", {"drain_seconds": 20}))["drained"]
+        assert (await asked(worker, "POST", "failover", {"drain_timeout": 20}))["drained"]
     async with PyConsumer(target.namesrv, topic, group=group) as consumer:
         assert sorted(message.keys for message in await consumer.take(20)) == [f"k{i}" for i in range(40, 60)]
 

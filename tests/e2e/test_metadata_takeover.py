@@ -71,7 +71,7 @@ async def test_consumers_go_on_at_the_target(
     async with worker:
         told = await ready(worker)
         assert {group["group"] for group in told["groups"]} == set(groups)
-        report = await asked(worker, "POST", "failover", {"drain_seconds": 20})
+        report = await asked(worker, "POST", "failover", {"drain_timeout": 20})
         assert report["drained"]
         assert report["problems"] == []
     rest = await asyncio.gather(

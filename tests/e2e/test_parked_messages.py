@@ -332,7 +332,7 @@ async def test_a_switch_with_the_source_alive(scene: SceneOf) -> None:
             return found == {"delay": 1, "timer": 20}
 
         await until(all_parked, what="readiness says that all are parked")
-        released = (await asked(worker, "POST", "failover", {"drain_seconds": 5}))["released"]
+        released = (await asked(worker, "POST", "failover", {"drain_timeout": 5}))["released"]
         assert (released["in_timer"], released["not_released"]) == (21, []), released
 
         async def both_have_all() -> bool:

@@ -47,7 +47,7 @@ async def test_delayed_messages_and_transactions(
             return known and bool(found["ready"])
 
         await until(waiting, what=f"{expected}, and ready")
-        report = await asked(worker, "POST", "failover", {"drain_seconds": 5, "dry_run": True})
+        report = await asked(worker, "POST", "failover", {"drain_timeout": 5, "dry_run": True})
         assert by_kind(report, topic) == expected
         assert (report["drained"], report["problems"]) == (True, [])
         lost = await asked(worker, "POST", "failover", {"source_dead": True, "dry_run": True})

@@ -53,7 +53,7 @@ async def switched(worker: Worker, topic: str, held: int) -> dict[str, Any]:
 
     await until(known, what="the messages in flight are known")
     await ready(worker)
-    done = await asked(worker, "POST", "failover", {"drain_seconds": 20})
+    done = await asked(worker, "POST", "failover", {"drain_timeout": 20})
     assert done["drained"]
     assert done["problems"] == []
     assert [each["in_flight"] for each in done["groups"] if each["topic"] == topic] == [looks[-1]]

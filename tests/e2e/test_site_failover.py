@@ -95,7 +95,7 @@ async def test_there_and_back_again(
     async with Worker(target, source, tmp_path / "back", *flags, group="back") as worker:
         await until(lambda: _copies(source, topic, 210), what="what was born at the target is at the source")
         await until(lambda: _told_of(worker, group))
-        report = await asked(worker, "POST", "failover", {"drain_seconds": 20})
+        report = await asked(worker, "POST", "failover", {"drain_timeout": 20})
         assert report["drained"], report
         assert [standing["missed"] for standing in report["groups"]] == [0]
     assert sum(map(len, (await raw_topic(source, topic)).values())) == 210
@@ -148,7 +148,7 @@ async def test_the_source_is_dead(clusters: ClusterPool, tmp_path: Path, topic_n
                 await java_produce(target.namesrv, [order])
             await source.brokers[0].kill()
             status, refused = await asyncio.to_thread(
-                worker.ask, "POST", "/connectors/route/failover", {"drain_seconds": 0}
+                worker.ask, "POST", "/connectors/route/failover", {"drain_timeout": 0}
             )
             if status == 409:  # its lease was over already
                 assert "--source-dead" in refused["hint"]

@@ -36,10 +36,10 @@ async def test_a_halted_way_back_lacks_only_what_was_born_there(
             (lag,) = (await asked(back, "GET", "readiness"))["topics"]
             assert (lag["messages"], lag["counted"], lag["problem"]) == (7, True, "")
             assert lag["seconds"] > 0
-            (missing,) = (await asked(back, "POST", "failover", {"drain_seconds": 0}))["missing"]
+            (missing,) = (await asked(back, "POST", "failover", {"drain_timeout": 0}))["missing"]
             assert missing["messages"] == 7
             assert back.ask("PUT", "/connectors/route/resume")[0] == 200
             await until(lambda: back.has_copied(topic, 7))
-            report = await asked(back, "POST", "failover", {"drain_seconds": 20})
+            report = await asked(back, "POST", "failover", {"drain_timeout": 20})
             assert (report["drained"], report["missing"]) == (True, [])
     assert sum(map(len, (await raw_topic(east, topic)).values())) == 107

@@ -14,7 +14,7 @@ from replicator.observe.logging import get_logger
 from replicator.page.failover_runs import FailoverRun, FailoverRuns
 from tests.support.worker import until
 
-HOW = FailoverOptions(drain_seconds=1.0)
+HOW = FailoverOptions(drain_timeout=1.0)
 log = get_logger("replicator.canary")
 
 

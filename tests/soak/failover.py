@@ -35,7 +35,7 @@ async def fail_over(stage: Stage, history: History, seed: str) -> list[str]:
         await asyncio.sleep(_PILES_UP)
     application = _Application(stage)
     waiting = asyncio.create_task(application.run())
-    report = await asked(worker, "POST", "failover", {"drain_seconds": _DRAINS})
+    report = await asked(worker, "POST", "failover", {"drain_timeout": _DRAINS})
     history.add("failover", report=report)
     await application.has_sent()
     waiting.cancel()

@@ -41,7 +41,7 @@ async def move(source: Cluster, target: Cluster, directory: Path, *, topic: str,
         await ready(worker)
         verdict = await judge(source, target, topic)
         assert verdict.clean, verdict.report()
-        report = await asked(worker, "POST", "failover", {"drain_seconds": 20})
+        report = await asked(worker, "POST", "failover", {"drain_timeout": 20})
         assert (report["drained"], report["problems"]) == (True, [])
     for broker in target.brokers:
         there = (await topics_of(target))[broker.name][topic]

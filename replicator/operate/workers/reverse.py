@@ -33,14 +33,14 @@ def reverse(
     url: Url = HERE,
     connector: _Of = "route",
     back_connector: _BackOf = "route",
-    drain_seconds: Drain = 60.0,
+    drain_timeout: Drain = 60.0,
     output: Shown = Output.TABLE,
 ) -> None:
     """Switch applications to the target, and copy back to the source from then on.
 
     A failover, then the opposite connector is resumed. May be repeated, wherever it was interrupted.
     """
-    _switch((url, connector), (back_url, back_connector), drain_seconds, output)
+    _switch((url, connector), (back_url, back_connector), drain_timeout, output)
 
 
 def failback(
@@ -48,28 +48,28 @@ def failback(
     url: Url = HERE,
     connector: _Of = "route",
     back_connector: _BackOf = "route",
-    drain_seconds: Drain = 60.0,
+    drain_timeout: Drain = 60.0,
     output: Shown = Output.TABLE,
 ) -> None:
     """Switch applications back to the source, and copy to the target again from then on.
 
     A failover of the opposite connector, which has copied back; then this one is resumed. May be repeated.
     """
-    _switch((back_url, back_connector), (url, connector), drain_seconds, output)
+    _switch((back_url, back_connector), (url, connector), drain_timeout, output)
 
 
-def _switch(of: tuple[str, str], then: tuple[str, str], drain_seconds: float, output: Output) -> None:
+def _switch(of: tuple[str, str], then: tuple[str, str], drain_timeout: float, output: Output) -> None:
     """Fails over by the connector `of`, at a worker's URL, and resumes the opposite one.
 
     Raises:
         ConfigError: they are not opposite.
     """
     (url, name), (then_url, then_name) = of, then
-    ahead, back = Rest(url, timeout=drain_seconds + 180), Rest(then_url)
+    ahead, back = Rest(url, timeout=drain_timeout + 180), Rest(then_url)
     _refuse_others(ahead.get("/getClusterInfo"), back.get("/getClusterInfo"))
     back.get(path("connectors", then_name, "status"))  # it must be there before anything is changed
     found: dict[str, Any] = ahead.ask(
-        "POST", path("connectors", name, "failover"), {"drain_seconds": drain_seconds}
+        "POST", path("connectors", name, "failover"), {"drain_timeout": drain_timeout}
     )
     done = failed_over(found)
     if done:

@@ -29,16 +29,16 @@ _DRAIN_MOST: Final = 86_400
 def _waitable(seconds: float) -> float:
     if not 0 <= seconds <= _DRAIN_MOST:  # nor is what is not a number
         raise ConfigError(
-            f"--drain-seconds = {seconds:g} is not between 0 and {_DRAIN_MOST}", hint="give a number of seconds"
+            f"--drain-timeout = {seconds:g} is not between 0 and {_DRAIN_MOST}", hint="give a number of seconds"
         )
     return seconds
 
 
-#: `--drain-seconds`.
+#: `--drain-timeout`.
 Drain = Annotated[
     float,
     typer.Option(
-        "--drain-seconds", callback=_waitable, help="How long to wait for messages that are not copied yet."
+        "--drain-timeout", callback=_waitable, help="How long to wait for messages that are not copied yet."
     ),
 ]
 Of = Annotated[str, typer.Option("--connector", help="The connector's name.")]
@@ -96,7 +96,7 @@ def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.T
 
 
 def failover(
-    drain_seconds: Drain = 60.0,
+    drain_timeout: Drain = 60.0,
     source_dead: Annotated[
         bool, typer.Option("--source-dead", help="The source is lost: do not wait for it.")
     ] = False,
@@ -122,13 +122,13 @@ def failover(
 ) -> None:
     """Switch applications to the target: copy the rest, sync the last offsets, make topics writable."""
     wanted = {
-        "drain_seconds": drain_seconds,
+        "drain_timeout": drain_timeout,
         "source_dead": source_dead,
         "open_all": open_all,
         "dry_run": dry_run,
         "topics": [] if topics is None else _named(topics),
     }
-    found = Rest(url, timeout=drain_seconds + 180).ask("POST", path("connectors", connector, "failover"), wanted)
+    found = Rest(url, timeout=drain_timeout + 180).ask("POST", path("connectors", connector, "failover"), wanted)
     show(found, output, report_of(found))
     if not found["drained"] or found["problems"] or not (found["stopped"] or dry_run):
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)

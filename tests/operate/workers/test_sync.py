@@ -52,7 +52,7 @@ SWITCHES = ["failover"], ["reverse", "--back-url", "127.0.0.1:1"], ["failback", 
 @pytest.mark.parametrize("seconds", ["1e12", "86401", "inf", "nan", "-1"])
 def test_a_wait_that_is_none(command: list[str], seconds: str) -> None:
     """It is refused before anybody is asked."""
-    given = [*command, "--url", f"127.0.0.1:{unused_port()}", "--drain-seconds", seconds]
+    given = [*command, "--url", f"127.0.0.1:{unused_port()}", "--drain-timeout", seconds]
     ended = CliRunner().invoke(app, given)
     assert isinstance(ended.exception, ConfigError)
     assert "is not between 0 and 86400: give a number of seconds" in str(ended.exception)
@@ -61,7 +61,7 @@ def test_a_wait_that_is_none(command: list[str], seconds: str) -> None:
 @pytest.mark.parametrize("command", SWITCHES)
 @pytest.mark.parametrize("seconds", ["0", "86400"])
 def test_a_wait_of_a_day(command: list[str], seconds: str) -> None:
-    given = [*command, "--url", f"127.0.0.1:{unused_port()}", "--drain-seconds", seconds]
+    given = [*command, "--url", f"127.0.0.1:{unused_port()}", "--drain-timeout", seconds]
     assert isinstance(CliRunner().invoke(app, given).exception, StartupError)
 
 
