@@ -93,6 +93,10 @@ class Measured:
             await asyncio.wait([self._end], timeout=_TERM_SECONDS)
         return await self._cost()
 
+    def send(self, number: int) -> None:
+        """Sends it a signal."""
+        os.kill(self._process.pid, number)
+
     async def killed(self) -> None:
         """Ends it without its knowing."""
         os.kill(self._process.pid, signal.SIGKILL)

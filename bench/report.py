@@ -8,6 +8,9 @@ from typing import TypeVar
 
 from bench.bulk import BULK_QUEUES, Bulk
 from bench.contender import QUEUES, Fill, Forward, Relay, Replicator, Scraped
+from bench.cores import QUEUES as NULL_QUEUES
+from bench.cores import SIZE as SIZE_OF_NULL
+from bench.cores import Cores
 from bench.figures import Spread
 from bench.group import TOPIC_QUEUES, WORKERS, Group
 from bench.idle import Idle
@@ -40,6 +43,7 @@ class Results:
     thin: list[Thin] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
     group: list[Group] = field(default_factory=list)
+    cores: list[Cores] = field(default_factory=list)
     bulk: list[Bulk] = field(default_factory=list)
     loads: dict[str, float] = field(default_factory=dict)
 
@@ -62,6 +66,8 @@ def render(results: Results) -> str:
         parts += ["## Idle queues", _idle(results.idle)]
     if results.group:
         parts += ["## A group at size", _group(results.group)]
+    if results.cores:
+        parts += ["## More than one core", _cores(results.cores)]
     if results.bulk:
         parts += ["## With Spark", _about_bulk(results.bulk)]
         for title, history in (("In memory", False), ("History on disk", True)):
@@ -240,6 +246,38 @@ def _bulk(found: Sequence[Bulk]) -> str:
     titles = ["what", "rounds", "messages/s", "MB/s", "seconds", "CPU s per million"]
     titles += ["start-up s", "start-up CPU s", "of the live path"]
     return _table(titles, rows)
+
+
+def _cores(found: Sequence[Cores]) -> str:
+    layouts = sorted({each.workers for each in found})
+    by_workers = {workers: [each for each in found if each.workers == workers] for workers in layouts}
+    rates = {workers: Spread.of([each.rate for each in several]).median for workers, several in by_workers.items()}
+    rows = []
+    for workers, several in by_workers.items():
+        rows.append([
+            str(workers),
+            str(len(several)),
+            _spread(several, lambda c: c.rate, "{:,.0f}"),
+            _spread(several, lambda c: c.cpu, "{:.2f}"),
+            _spread(several, lambda c: c.brokers_cpu, "{:.2f}"),
+            f"{rates[workers] / rates[layouts[0]]:.2f}",
+        ])  # fmt: skip
+    intro = (
+        "`replicator --workers N`, pinned to N cores that it shares with the brokers, between **null brokers**,"
+        " which store nothing: compiled code ([source](../bench/null_broker.c)) that answers pulls of messages of"
+        f" {SIZE_OF_NULL:,} B from memory, counts what is sent, and passes all else to real brokers. {NULL_QUEUES}"
+        " queues, each a task; no audit, since there is nothing to read back. The rate is that of the middle"
+        " four fifths."
+    )
+    titles = [
+        "workers and cores",
+        "rounds",
+        "messages/s",
+        "CPU µs/message",
+        "null brokers' CPU µs/message",
+        "times one",
+    ]
+    return f"{intro}\n\n" + _table(titles, rows)
 
 
 def _about_bulk(found: Sequence[Bulk]) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from bench import guard
 from bench.bulk import bulk_rounds
 from bench.contender import Contender, Fill, Floor, Forward, Relay, Replicator, Scraped
+from bench.cores import cores
 from bench.group import group_costs
 from bench.idle import idle_costs
 from bench.latency import latencies
@@ -28,7 +29,7 @@ from bench.stage import SCENARIOS
 from bench.thin import Load, thin_rounds
 from replicator.errors import ReplicatorError
 
-PARTS = (*SCENARIOS, "latency", "thin", "idle", "group", "bulk", "history")
+PARTS = (*SCENARIOS, "latency", "thin", "idle", "group", "cores", "bulk", "history")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class Plan:
     idle_queues: Sequence[int]
     group_queues: Sequence[int]
     thin: Sequence[Load]
+    cores_messages: int
     masters: Sequence[str]
 
 
@@ -76,7 +78,10 @@ async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[
             ours = [each for each in movers if isinstance(each, Replicator)]
             at: dict[str, Any] = {"seconds": plan.idle_seconds, "directory": place, "say": say}
             for contender in ours:
-                if part == "idle":
+                if part == "cores":
+                    counts = {"messages": plan.cores_messages, "rounds": plan.scale.rounds}
+                    results.cores += await cores(contender, **counts, directory=place, say=say)
+                elif part == "idle":
                     results.idle += await idle_costs(contender, queues=plan.idle_queues, **at)
                 else:
                     results.group += await group_costs(contender, queues=plan.group_queues, **at)
@@ -121,6 +126,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
             for queues in ([64] if quick else [512, 4_000, 10_000])
             for rate in ([500] if quick else [500, 2_000, 10_000])
         ],
+        cores_messages=400_000 if quick else 8_000_000,
         masters=options.masters.split(";"),
     )
 

@@ -33,12 +33,13 @@ _PROPERTIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Round trips to the two clusters, in milliseconds."""
+    """Round trips to the two clusters, in milliseconds; `fronted`: something is to stand before their brokers."""
 
     name: str
     title: str
     source_ms: float = 0.0
     target_ms: float = 0.0
+    fronted: bool = False
 
 
 SCENARIOS = {
@@ -57,6 +58,11 @@ class Side:
         self._port = cluster.brokers[0].port
         self.broker = Broker(f"{NEAR}:{self._port}")
 
+    @property
+    def fronts(self) -> list[tuple[str, str]]:
+        """Its registered address and where it listens, of its listen port and its VIP port."""
+        return [(f"{FAR}:{port}", f"{NEAR}:{port}") for port in (self._port, self._port - 2)]
+
     @asynccontextmanager
     async def reachable(self, *, delayed: bool) -> AsyncIterator[None]:
         """Makes its registered address reachable, with the delay or, for preparations, without."""
@@ -65,8 +71,8 @@ class Side:
             return
         command = [sys.executable, "-m", "bench.wire"]
         command += ["--delay-ms", str(self.round_trip_ms / 2 if delayed else 0)]
-        for port in (self._port, self._port - 2):
-            command += ["--listen", f"{FAR}:{port}", "--upstream", f"{NEAR}:{port}"]
+        for listen, upstream in self.fronts:
+            command += ["--listen", listen, "--upstream", upstream]
         process = await asyncio.create_subprocess_exec(
             *command, stdout=subprocess.PIPE, cwd=Path(__file__).parent.parent, env=dict(os.environ)
         )
@@ -121,7 +127,7 @@ async def staged(
             ("source", scenario.source_ms, dict(source or {})),
             ("target", scenario.target_ms, {}),
         ):
-            ip = FAR if delay else NEAR
+            ip = FAR if delay or scenario.fronted else NEAR
             spec = ClusterSpec(name=name, version=VERSION, broker_ip=ip, properties=_PROPERTIES | own)
             cluster = Cluster(spec, directory=directory / name)
             await stack.enter_async_context(cluster)
