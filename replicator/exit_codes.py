@@ -19,6 +19,7 @@ class ExitCode(IntEnum):
     NOT_DRAINED = 4
     NOT_AS_EXPECTED = 5
     REFUSED = 6
+    UNANSWERED = 7
     #: EX_CONFIG of sysexits.h.
     BAD_CONFIG = 78
     #: 128 + SIGPIPE, as shells have it.
@@ -36,8 +37,8 @@ MEANINGS: Final = {
     " the next owner copies it",
     ExitCode.NOT_AS_EXPECTED: "the command ran, and what it reports is not as it should be, not complete or not"
     " known: differences, not ready, queues that failed, brokers that did not answer",
-    ExitCode.REFUSED: "a worker refused the request, or has not answered it in time and may still be at work on"
-    " it: the message says which",
+    ExitCode.REFUSED: "a worker refused the request, or could not carry it out: the message says why",
+    ExitCode.UNANSWERED: "a worker has not answered the request in time, and may still be at work on it",
     ExitCode.BAD_CONFIG: "a setting, an argument or a file that it names cannot be used; every mistake is named,"
     " one a line",
     ExitCode.OUTPUT_CLOSED: "whoever read what the command prints has closed it, as `head` does",

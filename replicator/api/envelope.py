@@ -17,11 +17,15 @@ from replicator.errors import ClientError, ConfigError, ReplicatorError
 from replicator.settings.mistakes import way_out
 from replicator.state.connector_configs import Exists, Unknown
 
-__all__ = ["NotDone", "answer", "install", "status_of"]
+__all__ = ["NotDone", "NotFinished", "answer", "install", "status_of"]
 
 
 class NotDone(ReplicatorError):
-    """The worker that was asked did not do it in time."""
+    """The worker that was asked did not do it in time, and will not do it later."""
+
+
+class NotFinished(ReplicatorError):
+    """What was asked for was begun, and had not ended in time."""
 
 
 #: The first match decides.
@@ -33,6 +37,7 @@ _STATUS: tuple[tuple[type[ReplicatorError], int], ...] = (
     (BeingApplied, 409),
     (NotNow, 409),
     (NotDone, 503),
+    (NotFinished, 504),
     (ConfigError, 400),
     (ClientError, 503),
     (ReplicatorError, 500),

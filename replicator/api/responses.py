@@ -16,6 +16,7 @@ _MEANINGS: Final[dict[int, str]] = {
     404: "There is no such connector, task, plugin, queue or message.",
     409: "A rebalance is under way (then with `Retry-After`), or the state of the connector or worker forbids it.",
     503: "A cluster does not answer, or a change was not published or carried out in time; with `Retry-After`.",
+    504: "What was asked for was begun, and had not ended in time: it may still be at work.",
 }
 #: What every path may answer. FastAPI also leaves out its own 422 then, which no path gives.
 _ANYWHERE: Final = (

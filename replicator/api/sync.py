@@ -13,7 +13,7 @@ from structlog.contextvars import get_contextvars
 from replicator.admin.failover import FailoverOptions, failover
 from replicator.admin.readiness import readiness
 from replicator.api import sync_answers
-from replicator.api.envelope import NotDone, answer
+from replicator.api.envelope import NotDone, NotFinished, answer
 from replicator.api.field_meanings import Described
 from replicator.api.responses import enveloped
 from replicator.connector.route import Route
@@ -80,7 +80,7 @@ def sync_routes(worker: Worker) -> APIRouter:
         sync = route.sync
         return answer({**sync.status, "audit": sync.ledger.get("audit").get("entries", [])})
 
-    @routes.post("/connectors/{name}/apply", **enveloped(list[sync_answers.Applied], 400, 404, 409, 503))
+    @routes.post("/connectors/{name}/apply", **enveloped(list[sync_answers.Applied], 400, 404, 409, 503, 504))
     async def apply_sync(name: str, wanted: ApplyRequest) -> JSONResponse:
         """Applies the plan now, on the worker that runs the metadata task."""
         _, route = found(name)
@@ -111,7 +111,8 @@ async def _applied(worker: Worker, name: str, ledger: SyncLedger, force: list[st
 
     Raises:
         BeingApplied: another request is being carried out.
-        NotDone: that worker did not start in time, and will not start later; or it has not finished yet.
+        NotDone: that worker did not start in time, and will not start later.
+        NotFinished: it has not finished yet.
         Unreachable: the request could not be published to the group.
     """
     asked = ledger.ask(force, seconds=_ANSWER_SECONDS, by=get_contextvars().get("actor", ""))
@@ -129,7 +130,9 @@ async def _applied(worker: Worker, name: str, ledger: SyncLedger, force: list[st
     finally:
         ledger.withdraw(asked)
     if ledger.is_taken(asked):
-        raise NotDone("the changes were started but did not finish in time", hint="GET …/sync shows what was done")
+        raise NotFinished(
+            "the changes were started but did not finish in time", hint="GET …/sync shows what was done"
+        )
     await worker.changed()
     raise NotDone(
         "no worker started the changes in time, and none will later",

@@ -8,6 +8,8 @@ import os
 import re
 import ssl
 import time
+from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -21,7 +23,7 @@ from replicator.settings.rest import refuse_unfit_token
 from replicator.settings.secret_file import read_secret
 from replicator.settings.shown import quoted
 
-__all__ = ["HERE", "NotFound", "Refused", "Rest", "Url", "path"]
+__all__ = ["HERE", "NotFound", "Refused", "Rest", "Unanswered", "Url", "path"]
 
 #: `--url`, and the default address of a worker on this machine.
 Url = Annotated[
@@ -29,6 +31,7 @@ Url = Annotated[
 ]
 HERE: Final = "http://127.0.0.1:8082"
 
+#: Seconds to wait for an answer: a worker that asks a broker for it gives up after 13, 3 of them to connect.
 _TIMEOUT: Final = 15.0
 _TLS_FILES: Final = ("ca_file", "cert_file", "key_file")
 #: Where a URL names none; given always, or what is behind the last colon of an IPv6 address would be taken for it.
@@ -39,13 +42,26 @@ _PATIENCE: Final = 15.0
 
 
 class Refused(ReplicatorError):
-    """The worker did not carry out the request, or has not answered it in time."""
+    """The worker did not carry out the request."""
 
     exit_code = ExitCode.REFUSED
 
 
+class Unanswered(ReplicatorError):
+    """The worker has not said in time what became of the request: it may still be at work on it."""
+
+    exit_code = ExitCode.UNANSWERED
+
+
 class NotFound(Refused):
     """The worker has nothing with that name."""
+
+
+#: By the status of an answer; of any other the request was refused. A proxy, too, answers with 504.
+_KINDS: Final[Mapping[int, type[ReplicatorError]]] = {
+    HTTPStatus.NOT_FOUND: NotFound,
+    HTTPStatus.GATEWAY_TIMEOUT: Unanswered,
+}
 
 
 def path(*parts: str) -> str:
@@ -121,6 +137,7 @@ class Rest:
 
         Raises:
             Refused: the request failed; the error has the reason and a hint.
+            Unanswered: it is not known what became of it.
             StartupError: no worker answers there.
         """
         deadline = time.monotonic() + _PATIENCE
@@ -134,8 +151,7 @@ class Rest:
             seconds = number(headers["Retry-After"])
             time.sleep(min(1 if seconds is None else seconds, max(0.0, deadline - time.monotonic())))
         known = found if isinstance(found, dict) else {"errors": [str(found)], "hint": ""}
-        kind = NotFound if status == 404 else Refused
-        raise kind("\n".join(known.get("errors", [])), hint=str(known.get("hint", "")))
+        raise _KINDS.get(status, Refused)("\n".join(known.get("errors", [])), hint=str(known.get("hint", "")))
 
     def _once(self, method: str, where: str, body: Any) -> tuple[int, Any, Any]:
         headers = {"Content-Type": "application/json"}
@@ -151,7 +167,7 @@ class Rest:
             page = json.loads(response.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
             if connected and isinstance(error, TimeoutError):
-                raise Refused(
+                raise Unanswered(
                     f"{self.url} has not answered {method} {where} within {self._timeout:g} s",
                     hint="the request may still be running: check the worker's log before you retry",
                 ) from None

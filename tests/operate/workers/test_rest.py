@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from replicator.errors import ConfigError, StartupError
+from replicator.errors import ConfigError, ReplicatorError, StartupError
 from replicator.exit_codes import ExitCode
-from replicator.operate.workers.rest import HERE, Refused, Rest
+from replicator.operate.workers.rest import HERE, NotFound, Refused, Rest, Unanswered
 from tests.client.peer import unused_port
 
 
@@ -24,10 +24,31 @@ def test_an_answer_that_takes_too_long() -> None:
     """What was asked may still go on: it does not look as if nobody were there."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         rest = Rest(f"127.0.0.1:{server.getsockname()[1]}", timeout=0.1)
-        with pytest.raises(Refused, match="has not answered POST /failover within") as refused:
+        with pytest.raises(Unanswered, match="has not answered POST /failover within") as refused:
             rest.ask("POST", "/failover")
     assert "may still be running" in refused.value.hint
-    assert refused.value.exit_code is ExitCode.REFUSED
+    assert refused.value.exit_code is ExitCode.UNANSWERED
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "code"),
+    [
+        (400, Refused, ExitCode.REFUSED),
+        (404, NotFound, ExitCode.REFUSED),
+        (503, Refused, ExitCode.REFUSED),
+        (504, Unanswered, ExitCode.UNANSWERED),
+    ],
+)
+def test_what_became_of_it(
+    status: int, kind: type[ReplicatorError], code: ExitCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that was refused did nothing; one that takes too long may still be at work."""
+    rest = Rest(HERE)
+    monkeypatch.setattr(rest, "_once", lambda *_: (status, {}, {"errors": ["why"], "hint": "what to do"}))
+    with pytest.raises(kind, match="why: what to do") as refused:
+        rest.ask("POST", "/connectors/route/apply")
+    assert type(refused.value) is kind
+    assert refused.value.exit_code is code
 
 
 @pytest.fixture(autouse=True)
