@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import random
+from typing import Final
 
-__all__ = ["Backoff"]
+__all__ = ["Backoff", "pause_after"]
+
+#: Share of each pause that is left to chance, where nothing else is said.
+_JITTER: Final = 0.5
+#: Times that a pause is doubled, at most: it is longer than any limit then, and no number that is too large.
+_DOUBLINGS: Final = 64
 
 
 class Backoff:
@@ -17,7 +23,7 @@ class Backoff:
 
     __slots__ = ("_attempts", "_factor", "_first", "_jitter", "_most", "_pause")
 
-    def __init__(self, first: float, most: float, *, factor: float = 2.0, jitter: float = 0.5) -> None:
+    def __init__(self, first: float, most: float, *, factor: float = 2.0, jitter: float = _JITTER) -> None:
         self._first = first
         self._most = most
         self._factor = factor
@@ -41,3 +47,9 @@ class Backoff:
         """An attempt succeeded: the next pause is the first one again."""
         self._pause = self._first
         self._attempts = 0
+
+
+def pause_after(attempts: int, first: float, most: float) -> float:
+    """What `Backoff.next` gives after so many `attempts`, for things that are many and count their own."""
+    pause = min(first * 2.0 ** min(attempts, _DOUBLINGS), most)
+    return pause * random.uniform(1.0 - _JITTER, 1.0)

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from replicator.aio.backoff import Backoff
+from replicator.aio.backoff import Backoff, pause_after
 from replicator.aio.clock import now
 from replicator.client.endpoint import Endpoint
 from replicator.errors import ReplicatorError, Unreachable
@@ -43,8 +43,8 @@ _TURN: Final = 512
 #: Seconds until what a broker does not show or could not be asked for is read again: the first time, and the most.
 _PAUSE_FIRST: Final = 0.25
 _PAUSE_MOST: Final = 5.0
-#: Attempts after which what a broker does not show counts as missing: a minute.
-_UNSHOWN: Final = 15
+#: Attempts after which what a broker does not show counts as missing: about a minute.
+_UNSHOWN: Final = 20
 #: Failures of a broker at a segment after which it is asked for its messages one by one.
 _FAILURES: Final = 3
 #: Differences of one segment that are logged one by one.
@@ -176,7 +176,7 @@ class StreamAuditor:
         trail.conclude(segment, now(), unverified=unverified, differs=bool(found))
 
     def _retry(self, trail: AuditTrail, segment: Segment) -> None:
-        trail.retry(segment, now() + min(_PAUSE_FIRST * 2**segment.attempts, _PAUSE_MOST))
+        trail.retry(segment, now() + pause_after(segment.attempts, _PAUSE_FIRST, _PAUSE_MOST))
 
     async def _compare(self, queue: Audited, segment: Segment) -> tuple[Outcome, list[Difference]]:
         """Compares a segment with the source, message by message."""

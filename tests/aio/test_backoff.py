@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
-from replicator.aio.backoff import Backoff
+from replicator.aio.backoff import Backoff, pause_after
 
 
 def test_pauses_grow_up_to_the_limit() -> None:
@@ -51,3 +53,15 @@ def test_chance_does_not_add_up() -> None:
     backoff = Backoff(1.0, 1024.0)
     for step in range(10):
         assert 2**step / 2 <= backoff.next() <= 2**step
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 2, 5, 5000])
+def test_what_counts_its_own_attempts_waits_as_long(attempts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spread by chance, too."""
+    drawn = Mock(return_value=1.0)
+    monkeypatch.setattr("random.uniform", drawn)
+    backoff = Backoff(0.25, 5.0)
+    for _ in range(attempts):
+        backoff.next()
+    assert pause_after(attempts, 0.25, 5.0) == backoff.next()
+    assert {call.args for call in drawn.call_args_list} == {(0.5, 1.0)}
