@@ -21,8 +21,11 @@ from replicator.demo.orders import TOPIC
 
 __all__ = ["TopicFigures", "Worker"]
 
+#: Seconds until it copies: a worker needs a few, and far longer beside brokers that start on a busy machine.
 _START_SECONDS: Final = 60.0
+#: Seconds to copy the rest, and to end after SIGTERM: more than the 30 that a worker itself drains.
 _DRAIN_SECONDS: Final = 60.0
+#: Seconds to wait for an answer over REST; what is shown then stays as it was until the next one.
 _HTTP_SECONDS: Final = 2.0
 #: Seconds over which a rate is averaged.
 _RATE_WINDOW: Final = 3.0

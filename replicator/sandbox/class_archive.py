@@ -19,6 +19,7 @@ from replicator.sandbox import jars, java
 
 __all__ = ["ClassArchive"]
 
+#: Seconds to make an archive: without one clusters start all the same, only later.
 _MAKE_SECONDS: Final = 120.0
 
 #: Another runtime or other jars need another archive. One that was not read for so long is of those before.

@@ -19,6 +19,7 @@ from replicator.sandbox.spec import ClusterSpec
 
 __all__ = ["Cluster", "together"]
 
+#: Seconds until brokers are registered, or replicas in sync: a broker tries again only after ten.
 _REGISTER_SECONDS = 30.0
 
 

@@ -13,8 +13,11 @@ from pathlib import Path
 
 __all__ = ["ChecksumMismatch", "digest", "fetch"]
 
+#: Bytes that are read at a time.
 _CHUNK = 256 * 1024
+#: Seconds without a byte after which an attempt has failed.
 _STALLED_SECONDS = 30
+#: A repository fails for moments; what fails three times is reported.
 _ATTEMPTS = 3
 
 

@@ -23,6 +23,7 @@ from replicator.sandbox import download, maven
 
 __all__ = ["Jar", "cache_directory", "ensure", "locked"]
 
+#: Jars that are fetched at a time: most are small, so latency counts; browsers use as many connections per host.
 _PARALLEL = 6
 
 

@@ -22,11 +22,16 @@ from replicator.sandbox.tls import TlsFiles
 
 __all__ = ["Node", "Setup"]
 
+#: Seconds until a node answers: a JVM needs some, and many times as long where a dozen start on two cores.
 _START_SECONDS = 180.0
+#: Seconds for an orderly shutdown, in which a broker writes out what it has in memory; then it is killed.
 _STOP_SECONDS = 60.0
+#: Seconds after which a start is assisted first, and between two times: until then most nodes need no help.
 _UNASSISTED_SECONDS = 1.5
 _ASSIST_SECONDS = 0.5
+#: Seconds between two looks whether a node answers: what a start is prolonged by, at most.
 _PROBE_SECONDS = 0.1
+#: Lines at the end of a log that an error shows: a Java exception with its first frames.
 _LOG_LINES = 15
 
 

@@ -17,6 +17,7 @@ from replicator.parent_guard import guarded
 
 __all__ = ["Process", "ProcessId"]
 
+#: Seconds between two looks whether a process has ended: tests wait for many, and a look costs a read of /proc.
 _POLL_SECONDS = 0.02
 
 

@@ -20,6 +20,7 @@ from replicator.sandbox.spec import ClusterSpec
 
 __all__ = ["Record", "RecordedProcess", "State", "directory"]
 
+#: Seconds until a process that was killed is gone: the kernel frees its memory first, and may be busy.
 _END_SECONDS = 30.0
 
 

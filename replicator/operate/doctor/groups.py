@@ -22,6 +22,7 @@ from replicator.settings import Settings
 
 __all__ = ["Applications", "examine_groups", "judge_consumers", "judge_groups", "judge_producers"]
 
+#: Groups of a broker whose consumers are asked for at a time: few, since the broker has other work.
 _AT_ONCE: Final = 16
 #: Groups of a broker whose consumers are asked for.
 _GROUPS: Final = 500

@@ -26,6 +26,7 @@ __all__ = ["Heard", "Side", "examine_side", "judge_name_servers"]
 
 #: Seconds within which a name server or a broker must answer.
 _ANSWER: Final = 5.0
+#: Machines that are connected to at a time, so that some that do not answer delay the others little.
 _AT_ONCE: Final = 16
 #: Where the VIP port of a broker is, by where its listen port is.
 VipOf = Callable[[str], str]

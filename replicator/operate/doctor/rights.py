@@ -19,6 +19,7 @@ from replicator.settings import Settings
 
 __all__ = ["Answer", "examine_rights", "judge_rights"]
 
+#: Topics whose rights are asked for at a time, over all brokers; each answer takes a broker next to nothing.
 _AT_ONCE: Final = 32
 #: Topics of which one line each says that a right is missing.
 _NAMED: Final = 10

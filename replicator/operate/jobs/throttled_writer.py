@@ -8,7 +8,9 @@ from typing import Final
 
 __all__ = ["ThrottledWriter"]
 
+#: Seconds between two writes at least: what a crash in between loses is repeated in about that time.
 _SECONDS: Final = 1.0
+#: Share of the time that writes may take, however large the file becomes.
 _SHARE: Final = 0.05
 
 

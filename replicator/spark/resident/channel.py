@@ -16,7 +16,10 @@ from replicator.errors import ReplicatorError
 
 __all__ = ["MOST", "Channel", "ChannelLost"]
 
+#: Bytes of the number that is signed with each frame of a connection: 128 random bits never come twice, so that no
+#: frame of another connection passes.
 _NONCE: Final = 16
+#: Bytes of an HMAC with SHA-256, which precedes the body of each frame.
 _DIGEST: Final = 32
 #: Bytes of a frame, at most; what is larger is sent in several.
 MOST: Final = 16 * 1024 * 1024
