@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
-
-from structlog.contextvars import get_contextvars
 
 from replicator.admin.dead_letters import (
     DEAD_LETTER_QUEUE,
@@ -253,19 +250,9 @@ class Resend:
     def _record(self, letter: Letter, place: dict[str, Any]) -> None:
         source = f"{letter.topic}/{letter.source.broker}/{letter.source.queue_id}/{letter.source.offset}"
         target = "{topic}/{broker}/{queue}/{offset}".format(**place)
-        log.info("dead letter sent again", connector=self.connector.name, source=source, target=target)
-        record = {
-            "at": time.time(),
-            "worker": self.worker.id,
-            "what": "dead letter sent again",
-            "actor": get_contextvars().get("actor", ""),
-            "source": source,
-            "target": target,
-        }
-        try:
-            self.worker.context.audit.write(record)
-        except OSError as error:
-            log.error("audit log entry could not be written", reason=str(error), entry=record)
+        told = {"connector": self.connector.name, "source": source, "target": target}
+        log.info("dead letter sent again", **told)
+        self.worker.context.audit.note_change("dead letter sent again", self.worker.id, **told)
 
 
 async def _shown(reader: Endpoint, topic: str, offset: int) -> None:

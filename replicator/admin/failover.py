@@ -115,8 +115,9 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         await worker.changed()  # that the next one may begin
     except ClientError as error:
         log.warning("end of failover not yet published to the group", connector=route.name, reason=str(error))
-    logged = ("connector", "topics", "drained", "problems")
-    log.warning("failed over to the target", **{name: report[name] for name in logged})
+    told = {name: report[name] for name in ("connector", "topics", "drained", "problems")}
+    log.warning("failed over to the target", **told)
+    worker.context.audit.note_change("failed over to the target", worker.id, **told)
     return report
 
 

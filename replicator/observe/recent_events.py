@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from replicator.observe.printable import one_line
@@ -19,6 +20,7 @@ _NOTICED: Final = 30
 _DETAILS: Final = 8
 _LINE: Final = 200
 #: What is not shown beside its message.
+_RECALLED: Final = frozenset({"at", "worker", "what", "actor", "before", "after"})
 _OWN: Final = frozenset({"event", "level", "timestamp", "actor", "exc_info", "module"})
 
 
@@ -56,6 +58,19 @@ class RecentEvents:
                 )
             )
         return event
+
+    def recall(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        """Remembers what people have asked earlier processes for, as `Audit.asked_for` gives it."""
+        for entry in entries:
+            before, after = entry.get("before"), entry.get("after")
+            told = {name: value for name, value in entry.items() if name not in _RECALLED and value not in ("", [])}
+            if isinstance(before, dict) and isinstance(after, dict):
+                told["differ"] = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+            else:
+                told |= {name: each for name in ("before", "after") if isinstance(each := entry.get(name), str)}
+            told |= {"event": entry.get("what", "target changed"), "actor": entry["actor"]}
+            at = datetime.fromtimestamp(entry["at"], UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            self(None, "info", {**told, "timestamp": at})
 
     @property
     def last(self) -> int:

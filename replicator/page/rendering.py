@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -34,6 +35,11 @@ def link(path: str, **query: object) -> str:
     return f"{quote(path)}?{urlencode(given)}" if given else quote(path)
 
 
+def _today() -> str:
+    """Of events of other days the page shows the day, too."""
+    return datetime.now(UTC).date().isoformat()
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
@@ -52,7 +58,7 @@ def _environment() -> Environment:
         "pending": pending_lines,
         "released": released_lines,
     }
-    made.globals["link"] = link
+    made.globals |= {"link": link, "today": _today}
     return made
 
 

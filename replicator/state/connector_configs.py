@@ -22,7 +22,7 @@ from replicator.settings import RouteSettings, Settings, explain, leaves, valid_
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
 
-__all__ = ["Connector", "Connectors", "Exists", "State", "Unknown"]
+__all__ = ["OPERATOR", "Connector", "Connectors", "Exists", "State", "Unknown"]
 
 #: The plugin that this program is about; its settings are the command line's too.
 _ROUTING: Final = "routing"
@@ -50,7 +50,7 @@ _CHANGES: Final = {
 #: Settings that only the file, the variables and the command line of a worker can give.
 _WORKER_ONLY: Final = frozenset(Settings.model_fields) - frozenset(RouteSettings.model_fields)
 #: Who starts a worker: his command line, or a file or variables that it goes by.
-_OPERATOR: Final = "this worker's own settings"
+OPERATOR: Final = "this worker's own settings"
 
 
 class Unknown(ReplicatorError):
@@ -259,7 +259,7 @@ class Connectors:
             )
         elif known is None:
             self._put(Connector(name, settings, state, "command line", 0))
-            log.info("connector created", connector=name, state=state, actor=_OPERATOR)
+            log.info("connector created", connector=name, state=state, actor=OPERATOR)
         elif known.settings != settings:
             differ = [key for key, value in _dump(settings).items() if known.config.get(key) != value]
             if known.origin == "rest":
@@ -269,7 +269,7 @@ class Connectors:
                     differ=differ,
                 )
             else:
-                log.warning("connector has a new configuration", connector=name, differ=differ, actor=_OPERATOR)
+                log.warning("connector has a new configuration", connector=name, differ=differ, actor=OPERATOR)
                 self._put(replace(known, settings=settings, origin="command line"))
 
     def _new(self, name: str, settings: RouteSettings | PluginConfig) -> Connector:

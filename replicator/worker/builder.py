@@ -22,13 +22,14 @@ from replicator.group.job_lease import JOBS
 from replicator.group.member import Group
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
+from replicator.observe.recent_events import recent_events
 from replicator.plugins.limits import ConnectorLimits
 from replicator.ranges.auditor import StreamAuditor
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.recovery_slots import RecoverySlots
 from replicator.settings import Settings
-from replicator.state.connector_configs import Connectors
+from replicator.state.audited_connectors import AuditedConnectors
 from replicator.state.known_brokers import Side
 from replicator.state.store import Store
 from replicator.worker.agenda import Agenda
@@ -55,6 +56,8 @@ __all__ = ["Connect", "build"]
 _LEASE: Final = 0.7
 #: Heartbeat intervals in which a worker that lives was heard at the target.
 _HEARING: Final = 1.5
+#: Of what people have asked earlier processes for, how much is among the events.
+_RECALLED: Final = 100
 
 log = get_logger(__name__)
 
@@ -115,10 +118,11 @@ async def _build(
     rest_address: str,
 ) -> Worker:
     source, target, identity = found.source, found.target, found.identity
-    connectors, agenda, work = Connectors(store, ConnectorLimits.of(settings)), Agenda(), asyncio.TaskGroup()
+    audit, agenda, work = Audit(store.directory / "audit.jsonl"), Agenda(), asyncio.TaskGroup()
+    connectors = AuditedConnectors(store, ConnectorLimits.of(settings), audit)
     parts = (settings, coordinator, store, clusters, found)
     group, log, mirror = take_part(*parts, connectors=connectors, agenda=agenda)
-    context = _context(*parts, group)
+    context = _context(*parts, group, audit=audit)
     probe = TargetProbe(target.cluster)
     heartbeats = Heartbeats(group, mirror, probe, source=identity.source, rest_address=rest_address)
     bulk = Bulk(settings, group, heartbeats.beat, sealer=context.sealer, auditor=context.auditor, identity=identity)
@@ -131,6 +135,7 @@ async def _build(
     heartbeats.report(JOBS, lambda: bulk.claimed(coordinator.running))
     halted = HaltedQueues(connectors, routes, coordinator, context, group.skews)
     progress = Progress(store, group, routes, halted, Cleaner(store, coordinator, source))
+    _recall(audit)
     standby = None
     if found.standby and mirror is not None:
         group.waiting_for = "the source"
@@ -141,8 +146,6 @@ async def _build(
             agenda.wants_reconcile()
         agenda.wake()
 
-    logs: dict[Side, list[Log]] = {"source": [], "target": [] if mirror is None else [mirror]}
-    logs[settings.coordination].append(log)
     runner = TaskRunner(coordinator, routes, group, progress, target=target.cluster, work=work, on_change=on_tasks)
     return Worker(
         settings=settings,
@@ -166,7 +169,7 @@ async def _build(
             target,
             log,
             mirror,
-            forgotten=ForgottenBrokers(store, logs),
+            forgotten=ForgottenBrokers(store, _logs(settings.coordination, log, mirror)),
             group=group,
             routes=routes,
             runner=runner,
@@ -194,19 +197,36 @@ def _auditor(audit: Audit, worker: str) -> StreamAuditor:
     """Reads back what is copied; differences are in the audit log, too."""
 
     def record(event: Mapping[str, Any]) -> None:
-        entry = {"at": time.time(), "worker": worker, **event}
-        try:
-            audit.write(entry)
-        except OSError as error:
-            log.error("audit log entry could not be written", reason=str(error), entry=entry)
+        audit.note({"at": time.time(), "worker": worker, **event})
 
     return StreamAuditor(record)
 
 
+def _logs(coordination: Side, control: Log, mirror: Log | None) -> dict[Side, list[Log]]:
+    """The logs of the group, by the side whose brokers have them."""
+    logs: dict[Side, list[Log]] = {"source": [], "target": [] if mirror is None else [mirror]}
+    logs[coordination].append(control)
+    return logs
+
+
+def _recall(audit: Audit) -> None:
+    """What people have asked earlier processes for is among the events, and told to the other workers."""
+    try:
+        recent_events.recall(audit.asked_for(_RECALLED))
+    except OSError as error:
+        log.warning("what was asked of earlier processes cannot be read", reason=str(error))
+
+
 def _context(
-    settings: Settings, coordinator: Coordinator, store: Store, clusters: Clusters, found: Found, group: Group
+    settings: Settings,
+    coordinator: Coordinator,
+    store: Store,
+    clusters: Clusters,
+    found: Found,
+    group: Group,
+    *,
+    audit: Audit,
 ) -> ConnectorContext:
-    audit = Audit(store.directory / "audit.jsonl")
     return ConnectorContext(
         source=found.source,
         target=found.target,

@@ -44,6 +44,7 @@ class Setup:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.audited: list[tuple[str, dict[str, Any]]] = []
         self.rebuilt: Any = None
         self.state_of_group = SharedState("w1")
         self.kept: dict[str, Any] = {}
@@ -59,6 +60,7 @@ class Setup:
             identity=Identity("e", "w"),
             settle_timeout=1.0,
             store=SimpleNamespace(begins_late=lambda *place: place in self.late),
+            audit=SimpleNamespace(note_change=lambda what, *_, **told: self.audited.append((what, told))),
         )
         self.sync: Any = SimpleNamespace(
             copied=SimpleNamespace(snapshot=lambda _concerns=None: copying(plans, {})),

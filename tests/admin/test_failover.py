@@ -157,6 +157,12 @@ async def test_topics_are_switched_and_the_others_go_on_though_it_had_to_be_repe
     setup.worker.changed, setup.state = works, "STOPPED"
     await setup.switch(topics=frozenset({"T1"}))
     assert setup.told[-2:] == [r"without ['T1']", "RUNNING"]
+    (audited,) = setup.audited
+    assert (audited[0], audited[1]["connector"], audited[1]["topics"]) == (
+        "failed over to the target",
+        "route",
+        ["T1"],
+    )
     setup.state = "STOPPED"  # by somebody else meanwhile
     await setup.switch(topics=frozenset({"T2"}))
     assert setup.told[-1] == "STOPPED"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import urllib.error
 import urllib.request
@@ -171,11 +172,20 @@ async def test_pause_stop_resume_and_delete_are_three_things(
             assert not any(kept)
         await second.start()
         await until(lambda: "was deleted and is not created again" in second.log)
+        for worker in (second, first):  # who asked the one that has ended for what is known, and told to the other
+            await until(partial(_is_told, worker, "two", "connector restarted"))
         status, made = second.ask(
             "POST", "/connectors/again", {"topics": topics[0], "rate_messages": "50", "sync": "none"}
         )
         assert (status, made["config"]["rate_messages"]) == (201, 50)
         await until(lambda: first.running + second.running == [topics[0]])
+
+
+def _is_told(worker: Worker, asked: str, what: str) -> bool:
+    """Whether the page of `worker` says who has asked another one for something."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{worker.port}/page/events?by=people") as answer:
+        text = answer.read().decode()
+    return re.search(rf"<td>{asked}</td>\s*<td>.*?</td>\s*<td>{what}</td>\s*<td>REST ", text) is not None
 
 
 def _content(worker: Worker, name: str) -> dict[str, dict[str, Any]]:

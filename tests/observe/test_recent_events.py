@@ -51,3 +51,23 @@ def test_others_are_told_of_what_is_worth_it_on_one_line_each() -> None:
     for n in range(100):
         events(None, "error", {"event": f"e{n}", "level": "error"})
     assert [event["event"] for event in events.noticed(0)] == [f"e{n}" for n in range(70, 100)]
+
+
+def test_what_was_asked_of_earlier_processes_is_recalled() -> None:
+    """With when and by whom, and told to others as what is asked now is."""
+    events, who = RecentEvents(), {"worker": "w1", "actor": "page"}
+    paused = {"what": "connector paused", "connector": "route", "before": "RUNNING", "after": "PAUSED"}
+    changed = {"what": "connector has a new configuration", "before": {"a": 1}, "after": {"a": 2}, "note": ""}
+    target = {"kind": "topics", "action": "create", "name": "T", "before": None, "after": {"perm": 6}}
+    events.recall([{"at": 1.5, **paused, **who}, {"at": 2.0, **changed, **who}, {"at": 3.0, **target, **who}])
+    found = events.after(0)
+    assert [(event.at, event.event, event.details) for event in found] == [
+        (
+            "1970-01-01T00:00:01.500000Z",
+            "connector paused",
+            {"connector": "route", "before": "RUNNING", "after": "PAUSED"},
+        ),
+        ("1970-01-01T00:00:02.000000Z", "connector has a new configuration", {"differ": "a"}),
+        ("1970-01-01T00:00:03.000000Z", "target changed", {"kind": "topics", "action": "create", "name": "T"}),
+    ]
+    assert [event["actor"] for event in events.noticed(0)] == ["page"] * 3

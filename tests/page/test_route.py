@@ -42,7 +42,8 @@ def test_the_plan_says_what_is_not_done_and_why(paged: PagedWorker) -> None:
 def test_what_was_changed_at_the_target_is_listed(paged: PagedWorker) -> None:
     status = {"at": 1000.0, "applied": 3, "blocked": 0, "drift": 1, "failed": 0, "reasons": []}
     done = {**STEP, "at": 1000.0, "worker": "w1", "connector": "route", "error": ""}
-    records: dict[str, Any] = {"audit": {"entries": [done, {**done, "name": "later", "error": "refused"}]}}
+    later = {**done, "name": "later", "error": "refused", "actor": "page 10.0.0.7 (operate)"}
+    records: dict[str, Any] = {"audit": {"entries": [done, later]}}
     route = object.__new__(Route)
     route.sync = SimpleNamespace(  # type: ignore[assignment]
         status={"owner": "w1", "kinds": {"topics": status}}, ledger=SimpleNamespace(get=records.__getitem__)
@@ -50,6 +51,8 @@ def test_what_was_changed_at_the_target_is_listed(paged: PagedWorker) -> None:
     paged.route = route
     text = paged.browser().get("/page/metadata").text
     assert text.index("topic later") < text.index("topic orders"), "the newest first"
+    assert re.search(r"topic later</th><td>west-a</td><td>page 10\.0\.0\.7 \(operate\)</td>", text)
+    assert re.search(r"topic orders</th><td>west-a</td><td>\u2013</td>", text), "nobody has asked for it"
     assert "refused" in text
     assert "in sync" in text
 

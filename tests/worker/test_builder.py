@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from replicator.group.signature import Signer
+from replicator.observe.audit import Audit
 from replicator.routing.options import Identity
 from replicator.settings import Settings
 from replicator.settings.secret_file import write_secret
@@ -32,6 +33,6 @@ def test_accounts_are_synced_only_where_the_worker_says_so(
         SimpleNamespace(source=None, target=None, identity=Identity("s", "t")),
         SimpleNamespace(publish=None, name="g", signer=Signer.of(settings)),
     )
-    accounts = _context(*parts).accounts
+    accounts = _context(*parts, audit=Audit(tmp_path / "audit.jsonl")).accounts
     assert (accounts and accounts.admins) is admins
     assert accounts is None or accounts.own == {"a", "b"}

@@ -108,11 +108,8 @@ class SyncReport:
             who["actor"] = actor
         entries = [{"at": time.time(), **who, **each.shown()} for each in done]
         for entry in entries:
-            try:
-                self._context.audit.write(entry)
-            except OSError as error:
-                unwritten = f"the audit log cannot be written ({error}), what was done is in the log of this worker"
-                log.error("audit log entry could not be written", reason=str(error), entry=entry)
+            if why := self._context.audit.note(entry):
+                unwritten = f"the audit log cannot be written ({why}), what was done is in the log of this worker"
             if kind != "offsets":
                 log.info("target changed", **{name: entry[name] for name in ("kind", "action", "broker", "name")})
         if kind != "offsets":  # there are too many of those to keep in every worker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from replicator.errors import Unreachable
 from replicator.metadata import group_positions, syncer
 from replicator.metadata.action import Action, WriteGroup, WriteTopic
 from replicator.metadata.pop_log import PopLog
+from replicator.observe.audit import Audit
 from replicator.routing.options import Identity
 from replicator.routing.selector import TopicSelector
 from replicator.settings import RouteSettings
@@ -48,7 +50,8 @@ class Setup:
 
     def __init__(self, store: Store) -> None:
         self.source, self.target = Side("a"), Side("x", "y")
-        self.audited: list[Any] = []
+        self.audit = Audit(store.directory / "audit.jsonl")
+        self._audit_file = store.directory / "audit.jsonl"
         self.told: list[list[tuple[str, Any]]] = []
         self.hears = True
         self.context: Any = SimpleNamespace(
@@ -59,7 +62,7 @@ class Setup:
             identity=Identity("s", "t"),
             store=store,
             may_send=lambda: True,
-            audit=SimpleNamespace(write=self.audited.append),
+            audit=self.audit,
             publish=self.publish,
             accounts=AclOptions(),
         )
@@ -77,6 +80,11 @@ class Setup:
             sync=self.task,
             name="route",
         )
+
+    @property
+    def audited(self) -> list[dict[str, Any]]:
+        """What is in the audit log."""
+        return [json.loads(line) for line in self._audit_file.read_text().splitlines()]
 
     def syncing(self, *kinds: Any) -> SyncTask:
         """A task that syncs these."""
@@ -102,7 +110,9 @@ def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
     monkeypatch.setattr(group_positions, "read_offsets", read_offsets)
     monkeypatch.setattr(PopLog, "in_flight", nobody_pops)
     store = Store(tmp_path)
-    yield Setup(store)
+    made = Setup(store)
+    yield made
+    made.audit.close()
     for record in store.state.records():
         fit(*record, now=time.time())
     store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from replicator.connector.sync.report import SyncReport
 from replicator.metadata.action import Action
 from replicator.metadata.ledger import DRIFT
 from replicator.metadata.syncer import Applied
+from replicator.observe.audit import Audit
 from replicator.state.record import Kind
 from replicator.state.record_types import fit
 from replicator.state.store import Store
@@ -37,9 +39,8 @@ def _action(name: str, *, blocked: str = "") -> Action:
 
 def test_what_is_reported_is_as_promised(store: Store) -> None:
     """Counts and reasons of each resource, and each change with who made it, where and for whom."""
-    entries: list[dict[str, Any]] = []
-    ledger = SyncLedger("route", store)
-    context = cast("Any", SimpleNamespace(store=store, audit=SimpleNamespace(write=entries.append)))
+    ledger, audit = SyncLedger("route", store), Audit(store.directory / "audit.jsonl")
+    context = cast("Any", SimpleNamespace(store=store, audit=audit))
     report = SyncReport("route", context, ledger, ["topics", "offsets"])
     done = [Applied(_action("orders"), ""), Applied(_action("bills"), "refused")]
     with bound_contextvars(actor="REST 10.0.0.1"):
@@ -58,13 +59,15 @@ def test_what_is_reported_is_as_promised(store: Store) -> None:
         ("bills", "refused", "w1", "route", "REST 10.0.0.1"),
         ("odd", "", "w1", "route", ""),
     ]
-    assert entries == answer["audit"]
+    audit.close()
+    lines = (store.directory / "audit.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == answer["audit"]
     for record in ("status", "audit"):
         fit(Kind.SYNC, f"route/{record}", [1, "w1"], ledger.get(record), now=time.time())
 
 
 def test_a_failure_has_its_reasons_and_no_success(store: Store) -> None:
-    context = cast("Any", SimpleNamespace(store=store, audit=SimpleNamespace(write=lambda _: None)))
+    context = cast("Any", SimpleNamespace(store=store, audit=SimpleNamespace(note=lambda _: "")))
     report = SyncReport("route", context, SyncLedger("route", store), ["topics"])
     blocked = [_action("odd", blocked=DRIFT), _action("bills", blocked="it is compacted")]
     problem = report.write("topics", blocked, [Applied(_action("orders"), "refused")], {"": "away"}, {})
