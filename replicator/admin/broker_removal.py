@@ -246,7 +246,8 @@ async def _move(worker: Worker, removal: Removal, concerned: Sequence[MappedQueu
         refuse_failover(worker, name)
     before = {name: worker.connectors.get(name).state.value for name in names}
     _note(worker, removal, resume=before | _resumed(worker, removal))  # whoever repeats it knows what ran
-    await _set_states(worker, dict.fromkeys(names, State.STOPPED))
+    reason = f"the {removal.side} broker {removal.broker} is given up"
+    await _set_states(worker, dict.fromkeys(names, State.STOPPED), reason=reason)
     if not await stopped(worker, names):
         raise NotNow(
             "some tasks still copy, so nothing was moved",
@@ -295,7 +296,8 @@ async def _resume(worker: Worker, removal: Removal) -> None:
         return
     record = record_of(worker.store.state, removal.side, removal.broker) or {}
     _note(worker, removal, forgotten_at=record.get("forgotten_at"))
-    await _set_states(worker, {name: State(state) for name, state in before.items()})
+    reason = f"the {removal.side} broker {removal.broker} has been given up"
+    await _set_states(worker, {name: State(state) for name, state in before.items()}, reason=reason)
 
 
 def _resumed(worker: Worker, removal: Removal) -> dict[str, str]:
@@ -324,8 +326,8 @@ def _note(
     worker.store.put(Kind.BROKER, key, record_value(forgotten_at, resume))
 
 
-async def _set_states(worker: Worker, states: Mapping[str, State]) -> None:
+async def _set_states(worker: Worker, states: Mapping[str, State], *, reason: str) -> None:
     for name, state in states.items():
         with suppress(Unknown):  # it was deleted meanwhile
-            worker.connectors.set_state(name, state)
+            worker.connectors.set_state(name, state, reason=reason)
     await worker.changed()

@@ -129,7 +129,7 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
     if how.source_dead:
         worker.connectors.fail_over(name, int(time.time() * 1000), alone=not worker.may_send())
     else:
-        worker.connectors.set_state(name, State.STOPPED)
+        worker.connectors.set_state(name, State.STOPPED, reason="a failover switches to the target")
     leave_as_it_is(worker.store, name)
     await _publish(worker, how)
     if how.source_dead:
@@ -148,7 +148,7 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
         opened = ledger.get("failover").get("opened")
         if done or not opened:  # else it would write to topics that applications write to
             if ledger.get("failover").get("resume"):  # or somebody has decided otherwise meanwhile
-                worker.connectors.set_state(name, before)
+                worker.connectors.set_state(name, before, reason="a failover of some topics has ended")
             decided_by_hand(ledger)
             await _publish(worker, how)
     return report

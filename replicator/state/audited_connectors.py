@@ -7,7 +7,8 @@ from typing import Any
 
 from replicator.observe.audit import Audit
 from replicator.plugins.limits import ConnectorLimits
-from replicator.state.connector_configs import OPERATOR, Connector, Connectors, State
+from replicator.state.connector import Connector, State
+from replicator.state.connector_configs import OPERATOR, Connectors
 from replicator.state.record import Kind
 from replicator.state.store import Store
 
@@ -23,9 +24,9 @@ class AuditedConnectors(Connectors):
         super().__init__(store, limits)
         self._audit = audit
 
-    def _put(self, connector: Connector, *, unseen: int = 0) -> Connector:
+    def _put(self, connector: Connector, *, unseen: int = 0, reason: str = "") -> Connector:
         before = self._store.state.get(Kind.CONNECTOR, connector.name)
-        put = super()._put(connector, unseen=unseen)
+        put = super()._put(connector, unseen=unseen, reason=reason)
         self._note(connector.name, before, self._store.state.get(Kind.CONNECTOR, connector.name))
         return put
 
@@ -53,8 +54,10 @@ def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, d
     if not before:
         return _CREATED, {"after": after["config"]}
     states = {"before": before["state"], "after": after["state"]}
+    if after["reason"]:
+        states["reason"] = after["reason"]
     if after["failed_over"] != before.get("failed_over", 0):
-        return "connector stopped", {**states, "reason": "its source is declared dead"}
+        return "connector stopped", states
     old, new = before["config"], after["config"]
     if differ := [name for name in {**old, **new} if old.get(name) != new.get(name)]:
         return _CONFIGURED, {

@@ -6,11 +6,11 @@ They are records of the shared state, so that a change at one worker reaches all
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 from typing import Any, Final
 
 from pydantic import ValidationError
+from structlog.contextvars import get_contextvars
 
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
@@ -19,23 +19,13 @@ from replicator.plugins.registry import CLASS, PluginConfig, configure
 from replicator.plugins.transforms import mistakes_of
 from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings, Settings, explain, leaves, valid_id
+from replicator.state.connector import ROUTING, Connector, State, differences, dump
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
 
 __all__ = ["OPERATOR", "Connector", "Connectors", "Exists", "State", "Unknown"]
 
-#: The plugin that this program is about; its settings are the command line's too.
-_ROUTING: Final = "routing"
-
 log = get_logger(__name__)
-
-
-class State(StrEnum):
-    """What a connector is to do. PAUSED keeps its tasks where they are, STOPPED gives them back."""
-
-    RUNNING = "RUNNING"
-    PAUSED = "PAUSED"
-    STOPPED = "STOPPED"
 
 
 #: Changes that a group makes at most in the seconds for which the mirror of its state may be behind.
@@ -47,6 +37,8 @@ _CHANGES: Final = {
     State.PAUSED: "connector paused",
     State.STOPPED: "connector stopped",
 }
+#: Why a failover stops a connector without waiting for its source.
+_DEAD: Final = "its source is declared dead"
 #: Settings that only the file, the variables and the command line of a worker can give.
 _WORKER_ONLY: Final = frozenset(Settings.model_fields) - frozenset(RouteSettings.model_fields)
 #: Who starts a worker: his command line, or a file or variables that it goes by.
@@ -61,75 +53,45 @@ class Exists(ReplicatorError):
     """There is another connector of that name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Connector:
-    """One connector; `origin` is `command line` or `rest`.
-
-    `epoch` counts requested restarts of the whole connector, `task_epochs` those of single tasks since then.
-    `failed_over` is when the source was declared dead last (ms since the epoch); 0: never. `made` differs from that
-    of an earlier connector of the name, whose progress is not this one's.
-    """
-
-    name: str
-    settings: RouteSettings | PluginConfig
-    state: State
-    origin: str
-    epoch: int
-    task_epochs: Mapping[str, int] = field(default_factory=dict)
-    failed_over: int = 0
-    made: int = 0
-
-    @property
-    def type(self) -> str:
-        """`ROUTE`, `SOURCE` or `SINK`."""
-        return self.settings.type if isinstance(self.settings, PluginConfig) else "ROUTE"
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Its configuration as JSON; there are no secrets in it."""
-        return _dump(self.settings)
-
-
-def _dump(settings: RouteSettings | PluginConfig) -> dict[str, Any]:
-    if isinstance(settings, PluginConfig):
-        return settings.dump()
-    return {CLASS: _ROUTING, **settings.model_dump(mode="json")}
-
-
-def _differences(before: Connector, after: Connector) -> list[str]:
-    """The options in which two configurations differ."""
-    old, new = before.config, after.config
-    return sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-
-
-def _log_change(before: Connector | None, after: Connector | None, *, worker: str) -> None:
-    """Logs here, too, what another worker was asked for."""
-    if before is None or after is None:
-        connector, change = before or after, "deleted" if after is None else "created"
-        if connector is not None:
-            log.info("connector changed at another worker", connector=connector.name, worker=worker, change=change)
+def _log_change(before: Connector | None, after: Connector | None, record: Record) -> None:
+    """Logs here, too, what another worker was asked for, and by whom where its version says that."""
+    change = _change(before, after)
+    if not change:
         return
+    said = record.value or {}
+    # Not as the actor: what an actor asked for is an event of the worker that was asked, which tells all others.
+    told = {"asked_by": said.get("by"), "reason": said.get("reason")}
+    log.info(
+        "connector changed at another worker",
+        connector=record.key,
+        worker=record.version.worker,
+        change=change,
+        **{name: value for name, value in told.items() if value},
+    )
+
+
+def _change(before: Connector | None, after: Connector | None) -> str:
+    """What makes one of another, in words; empty: nothing, as where two workers have brought the same one."""
+    if before is None or after is None:
+        return "" if before is after else "deleted" if after is None else "created"
     tasks = [name for name, epoch in after.task_epochs.items() if epoch != before.task_epochs.get(name)]
     if after.failed_over != before.failed_over:
-        change = f"{before.state} -> {after.state}: its source is declared dead"
-    elif after.epoch != before.epoch:
-        change = "restart"
-    elif tasks:
-        change = f"restart of {', '.join(tasks)}"
-    elif after.state is not before.state:
-        change = f"{before.state} -> {after.state}"
-    elif not (differ := _differences(before, after)):
-        return  # two workers have brought the same one
-    else:
-        change = f"configuration: {', '.join(differ)}"
-    log.info("connector changed at another worker", connector=after.name, worker=worker, change=change)
+        return f"{before.state} -> {after.state}: {_DEAD}"
+    if after.epoch != before.epoch:
+        return "restart"
+    if tasks:
+        return f"restart of {', '.join(tasks)}"
+    if after.state is not before.state:
+        return f"{before.state} -> {after.state}"
+    differ = differences(before, after)
+    return f"configuration: {', '.join(differ)}" if differ else ""
 
 
 def _parse(config: Mapping[str, Any], limits: ConnectorLimits) -> RouteSettings | PluginConfig:
     """The settings that `config` says; ConfigError with all mistakes, one a line."""
     values = dict(config)
-    name = values.pop(CLASS, _ROUTING)
-    if name != _ROUTING:
+    name = values.pop(CLASS, ROUTING)
+    if name != ROUTING:
         return configure(str(name), values, limits)
     worker_only = [each for each in leaves(values) if each.partition(".")[0] in _WORKER_ONLY]
     values = {key: value for key, value in values.items() if key.partition(".")[0] not in _WORKER_ONLY}
@@ -168,7 +130,7 @@ class Connectors:
             if read is None or read[0] != record.version:
                 new = None if record.value is None else self._read(record.key, record.value)
                 if read is not None and record.version.worker != self._store.state.worker:
-                    _log_change(read[1], new, worker=record.version.worker)
+                    _log_change(read[1], new, record)
                 self._note_overtaken(record, new)
                 read = self._known[record.key] = (record.version, new)
             if read[1] is not None:
@@ -219,10 +181,10 @@ class Connectors:
                 connector=record.key,
                 worker=record.version.worker,
                 state=f"{own.state} -> {new.state}",
-                differ=_differences(own, new),
+                differ=differences(own, new),
             )
 
-    def _put(self, connector: Connector, *, unseen: int = 0) -> Connector:
+    def _put(self, connector: Connector, *, unseen: int = 0, reason: str = "") -> Connector:
         before = self._store.state.record(Kind.CONNECTOR, connector.name)
         record = self._store.put(
             Kind.CONNECTOR,
@@ -236,6 +198,8 @@ class Connectors:
                 "failed_over": connector.failed_over,
                 "made": connector.made,
                 "after": None if before is None else [*before.version],
+                "by": str(get_contextvars().get("actor", "")),
+                "reason": reason,
             },
             unseen=unseen,
         )
@@ -261,7 +225,7 @@ class Connectors:
             self._put(Connector(name, settings, state, "command line", 0))
             log.info("connector created", connector=name, state=state, actor=OPERATOR)
         elif known.settings != settings:
-            differ = [key for key, value in _dump(settings).items() if known.config.get(key) != value]
+            differ = [key for key, value in dump(settings).items() if known.config.get(key) != value]
             if known.origin == "rest":
                 log.warning(
                     "connector was changed over REST; this worker's own configuration of it is not used",
@@ -305,7 +269,7 @@ class Connectors:
         if known.settings == settings:
             return known
         changed = self._put(replace(known, settings=settings, origin="rest"))
-        log.warning("connector has a new configuration", connector=name, differ=_differences(known, changed))
+        log.warning("connector has a new configuration", connector=name, differ=differences(known, changed))
         return changed
 
     def parse(self, name: str, config: Mapping[str, Any]) -> RouteSettings | PluginConfig:
@@ -330,11 +294,12 @@ class Connectors:
             raise ConfigError("\n".join(mistakes))
         return settings
 
-    def set_state(self, name: str, state: State, *, alone: bool = False) -> Connector:
+    def set_state(self, name: str, state: State, *, alone: bool = False, reason: str = "") -> Connector:
         """Lets a connector run, pause or stop; it may be so already.
 
         Args:
             alone: the group may have decided something else lately that this worker cannot know; this is later.
+            reason: what it is done for, where that is not all that was asked for.
 
         Raises:
             Unknown: there is none.
@@ -342,8 +307,8 @@ class Connectors:
         known = self.get(name)
         if known.state is state and not alone:
             return known
-        changed = self._put(replace(known, state=state), unseen=_UNSEEN if alone else 0)
-        log.warning(_CHANGES[state], connector=name, before=known.state)
+        changed = self._put(replace(known, state=state), unseen=_UNSEEN if alone else 0, reason=reason)
+        log.warning(_CHANGES[state], connector=name, before=known.state, **({"reason": reason} if reason else {}))
         return changed
 
     def fail_over(self, name: str, at: int, *, alone: bool) -> Connector:
@@ -358,10 +323,8 @@ class Connectors:
         """
         known = self.get(name)
         stopped = replace(known, state=State.STOPPED, failed_over=at, epoch=known.epoch + 1, task_epochs={})
-        log.warning(
-            _CHANGES[State.STOPPED], connector=name, before=known.state, reason="its source is declared dead"
-        )
-        return self._put(stopped, unseen=_UNSEEN if alone else 0)
+        log.warning(_CHANGES[State.STOPPED], connector=name, before=known.state, reason=_DEAD)
+        return self._put(stopped, unseen=_UNSEEN if alone else 0, reason=_DEAD)
 
     def restart(self, name: str) -> Connector:
         """Ends and begins all tasks of a connector; one that is paused or stopped stays so.

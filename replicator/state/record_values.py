@@ -68,7 +68,10 @@ Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class ConnectorValue(Struct):
-    """A connector: its configuration, and the state it is to have; it was changed from the version `after`."""
+    """A connector: its configuration, and the state it is to have; it was changed from the version `after`.
+
+    `by` asked for the change, where somebody did, and `reason` is what it was made for, where that is known.
+    """
 
     config: dict[Text, Any]
     state: Literal["RUNNING", "PAUSED", "STOPPED"]
@@ -78,6 +81,8 @@ class ConnectorValue(Struct):
     failed_over: Count = 0
     made: Count = 0
     after: tuple[Count, Text] | None = None
+    by: Text = ""
+    reason: Text = ""
 
 
 class Task(Struct):

@@ -120,7 +120,7 @@ class Setup:
         assert at > 10**12
         self.set_state(name, "STOPPED", alone=alone)
 
-    def set_state(self, _name: str, state: str, *, alone: bool = False) -> None:
+    def set_state(self, _name: str, state: str, *, alone: bool = False, reason: str = "") -> None:
         self.state = State(state)
         self.told.append(f"{state} alone" if alone else str(state))
 

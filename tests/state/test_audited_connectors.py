@@ -52,7 +52,7 @@ def test_each_change_by_people_is_told_with_who_asked_for_it(changed: Changed) -
         connectors.update("route", {"topics": "b"})  # which changes nothing
         connectors.set_state("route", State.PAUSED)
         connectors.set_state("route", State.RUNNING)
-        connectors.set_state("route", State.STOPPED)
+        connectors.set_state("route", State.STOPPED, reason="a failover switches to the target")
         connectors.restart_task("route", "orders")
         connectors.restart("route")
         connectors.set_state("route", State.RUNNING)
@@ -68,7 +68,12 @@ def test_each_change_by_people_is_told_with_who_asked_for_it(changed: Changed) -
         {"what": "connector has a new configuration", "before": {"topics": ["a"]}, "after": {"topics": ["b"]}},
         {"what": "connector paused", "before": "RUNNING", "after": "PAUSED"},
         {"what": "connector resumed", "before": "PAUSED", "after": "RUNNING"},
-        {"what": "connector stopped", "before": "RUNNING", "after": "STOPPED"},
+        {
+            "what": "connector stopped",
+            "before": "RUNNING",
+            "after": "STOPPED",
+            "reason": "a failover switches to the target",
+        },
         {"what": "task restarted", "task": "orders"},
         {"what": "connector restarted"},
         {"what": "connector resumed", "before": "STOPPED", "after": "RUNNING"},

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.contextvars import bound_contextvars
 from structlog.testing import capture_logs
 
 from replicator.errors import ConfigError
 from replicator.plugins.limits import ConnectorLimits
 from replicator.settings import RouteSettings
-from replicator.state.connector_configs import Connectors, Exists, State, Unknown
+from replicator.state.connector import State
+from replicator.state.connector_configs import Connectors, Exists, Unknown
 from replicator.state.record import Kind, Record, Version
+from replicator.state.record_types import fit
 from replicator.state.store import Store
 
 LIMITS = ConnectorLimits(file_dir=Path("/"))
@@ -198,6 +202,34 @@ def test_what_another_worker_was_asked_for_is_logged_here_too(connectors: Connec
         ("connector changed at another worker", "w9", "configuration: topics"),
         ("connector changed at another worker", "w9", "deleted"),
     ]
+
+
+def test_who_asked_for_it_at_another_worker_and_why(connectors: Connectors, store: Store) -> None:
+    """As that worker logs it. Nobody has asked for it here, so this worker tells no others of it."""
+    connectors.create("one", {"topics": "a"})
+    with bound_contextvars(actor="REST 10.0.0.7 (operate)"), capture_logs() as logs:
+        connectors.set_state("one", State.STOPPED, reason="a failover switches to the target")
+        connectors.fail_over("one", 1_700_000_000_000, alone=False)
+        connectors.set_state("one", State.RUNNING)
+    reasons = ["a failover switches to the target", "its source is declared dead", None]
+    assert [each.get("reason") for each in logs] == reasons
+    record = store.state.record(Kind.CONNECTOR, "one")
+    assert record is not None
+    fit(Kind.CONNECTOR, "one", [*record.version], record.value, now=time.time())
+    older = {name: value for name, value in record.value.items() if name not in ("by", "reason")}
+    stopped = record.value | {"state": "STOPPED", "reason": "a failover switches to the target"}
+    connectors.all()
+    with capture_logs() as logs:
+        for counter, value in enumerate([stopped, record.value, older | {"state": "PAUSED"}], start=90):
+            store.state.merge(Record(Kind.CONNECTOR, "one", Version(counter, "w9"), value))
+            connectors.all()
+    who = {"asked_by": "REST 10.0.0.7 (operate)"}
+    said = [
+        {name: each[name] for name in ("asked_by", "reason", "actor") if name in each}
+        for each in logs
+        if each["event"] == "connector changed at another worker"
+    ]
+    assert said == [who | {"reason": "a failover switches to the target"}, who, {}]
 
 
 OVERTAKEN = "connector was changed by two workers at once: the other's change is in force, this one's is not"
