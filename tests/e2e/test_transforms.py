@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +13,9 @@ import pytest
 
 from replicator.protocol import properties
 from tests.support.clusters import ClusterPool
+from tests.support.command import run
 from tests.support.group import EAST, WEST, caught_up, producing, share, workers_of
+from tests.support.guide import Guide
 from tests.support.history import check
 from tests.support.packages import TRANSFORMS_PAGE, example, install
 from tests.support.scene import Scene, SceneOf
@@ -92,6 +95,25 @@ async def test_they_change_and_leave_out(scene: SceneOf) -> None:
         bodies = [zlib.decompress(m.body[4:]) if m.sys_flag & 1 else m.body[4:] for m in copies]
         assert [json.loads(body) for body in bodies] == [{"card": ",", "n": i} for i in range(200) if i % 5]
         assert {m.sys_flag & 0x701 for m in copies} == {0, 0x301}
+
+
+async def test_what_the_page_says_to_type(scene: SceneOf) -> None:
+    """A route with both, and another configuration of one of them while it runs."""
+    page = Guide(TRANSFORMS_PAGE)
+    words = shlex.split(page.take("replicator --source A --target B"))
+    async with scene(queues=1) as route:
+        await _orders(route, 0, 10)
+        async with route.worker(*words[words.index("--transforms") :]) as worker:
+            await worker.caught_up(route.topic, 8)
+            await run(worker, *shlex.split(page.take("replicator connectors update"))[1:])
+            await until(lambda: '"reason": "started again"' in worker.log)
+            await _orders(route, 10, 20)
+            await worker.caught_up(route.topic, 18)
+        copies = (await raw_topic(route.target, route.topic))["west-a", 0]
+        cards = [json.loads(zlib.decompress(m.body[4:]) if m.sys_flag & 1 else m.body[4:])["card"] for m in copies]
+    assert cards[:8] == ["*"] * 8
+    assert cards[8:] == ["x"] * 10, "those of tests are not left out any more"
+    assert [line for line in page.left if line.startswith("replicator")] == []
 
 
 @pytest.mark.parametrize("policy", ["fail", "wait", "skip", "dead-letter"])

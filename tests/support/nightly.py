@@ -166,6 +166,8 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_migration_guide.py::test_topic_by_topic",
         "tests/e2e/test_securing_guide.py::test_securing",
         "tests/e2e/test_two_way_guide.py::test_two_ways",
+        "tests/e2e/test_typed_guides.py::test_guarded_clusters",
+        "tests/e2e/test_typed_guides.py::test_ones_own_clusters",
         "tests/e2e/test_typed_guides.py::test_workers_and_metadata",
         "tests/sandbox/test_first_minutes.py::test_the_first_five_minutes",
         "tests/spark/engine/test_slots.py::test_parallelism_that_users_set_makes_no_slots",
