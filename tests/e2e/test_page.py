@@ -323,11 +323,29 @@ async def test_pictures_for_the_docs(stage: Stage, request: pytest.FixtureReques
         ("overview-dark", "/", "dark", (1120, 900)),
         ("topic", "/page/topic?topic={payments}", "light", (1120, 760)),
         ("phone", "/", "light", (PHONE[0], 860)),
+        ("readiness", "/page/readiness", "light", (1120, 700)),
+        ("metadata", "/page/metadata", "light", (1120, 700)),
+        ("dead-letters", "/page/dead-letters?connector=route", "light", (1120, 480)),
+        ("events", "/page/events?by=people", "light", (1120, 520)),
+        ("find", "/page/find?connector=route&topic={orders}&key=k7", "light", (1120, 760)),
     )
     for name, path, colours, size in pictures:
         async with stage.page(size=size, colours=colours) as page:
             await page.goto(stage.named(path))
             await page.screenshot(path=IMAGES / f"page-{name}.png")
+    async with stage.page("TOKEN", size=(1120, 620)) as page:
+        await page.goto("/page/connector/config?connector=route")
+        text = page.get_by_label("Configuration")
+        await text.fill((await text.input_value()).replace('"rate_messages": 0', '"rate_messages": 500'))
+        await page.get_by_role("button", name="Check it").click()
+        await expect(page.locator(".plus")).to_be_visible()
+        await page.locator(".plus").scroll_into_view_if_needed()
+        await page.screenshot(path=IMAGES / "page-configuration.png")
+        await page.set_viewport_size({"width": 1120, "height": 760})
+        await page.goto("/page/failover")
+        await page.get_by_role("button", name="Dry run").click()
+        await expect(page.get_by_text("Topics to open")).to_be_visible()
+        await page.screenshot(path=IMAGES / "page-failover.png")
 
 
 async def test_a_failover_is_tried_confirmed_and_watched_to_its_end(stage: Stage) -> None:
