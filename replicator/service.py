@@ -27,7 +27,9 @@ from replicator.connector.context import BrokerAway, OutOfReach
 from replicator.connector.identity import is_of_group
 from replicator.errors import ClientError, StartupError, is_absence
 from replicator.exit_codes import ExitCode
+from replicator.observe.audit import AUDIT, Audit
 from replicator.observe.logging import configure, get_logger, log_repeats
+from replicator.observe.recent_events import recent_events
 from replicator.observe.topic_history import TopicHistory
 from replicator.protocol.uniform_run import COMPILED
 from replicator.ranges.access import Access
@@ -51,6 +53,9 @@ _BROKERS_MOST: Final = 5.0
 _GARBAGE: Final = (20_000, 10, 10)
 #: Seconds that a start takes at most once brokers are there; systemd must not give up before.
 _START_SECONDS: Final = 90.0
+
+#: Of what people have asked earlier processes for, how much is among the events.
+_RECALLED: Final = 100
 
 log = get_logger(__name__)
 
@@ -81,6 +86,7 @@ async def _serve(settings: Settings) -> int:
     files = _watched(settings, security, tokens)
     signals = StopSignals()
     store = _store(settings)
+    _recall(store)
     watching = asyncio.create_task(files.run(), name="secret files")
     starting = asyncio.create_task(_say_alive(), name="alive")
     try:
@@ -202,6 +208,14 @@ def _store(settings: Settings) -> Store:
         log.warning("store belongs to another worker group; not used", **found)
         store.close()
     return Store(settings.store_path)
+
+
+def _recall(store: Store) -> None:
+    """What people have asked this worker's earlier processes for is among its events."""
+    try:
+        recent_events.recall(Audit(store.directory / AUDIT).asked_for(_RECALLED))
+    except OSError as error:
+        log.warning("what was asked of earlier processes cannot be read", reason=str(error))
 
 
 def _socket(settings: Settings) -> socket.socket:

@@ -31,8 +31,7 @@ RETIRED = {
     r"\bacl_(accounts|exclude_accounts|admins|adopt|source_dir)\b": "[acl]",
     r"`--master`|replicator [a-z]+ [^|`\n]*--master\b": "--spark-master",  # Spark's own commands have it
     r"failover --to\b|failover\", \"--to\"": "failover",
-    # The form of the page calls its field so, which only its own handler reads.
-    r"--drain-seconds|\bdrain_seconds\b(?!\")|\"drain_seconds\": [\d_]": "drain_timeout",
+    r"\bdrain[_-]seconds\b": "drain_timeout",
     # Metrics, labels, rules.
     r"\bgroups_(read_again_messages|skipped_messages|queues_without_offset)\b": "consumer_group_…",
     r"\bcheckpoint_last_success\w*": "state_save_last_success_timestamp_seconds",

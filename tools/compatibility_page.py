@@ -20,7 +20,7 @@ on real brokers of these versions.
 
 With each pair the same scene is played: plain, batch, delayed and transactional messages of the official client, and timer messages where
 the source has a timer (5.x); the topic's queues and permission, a consumer group, its settings and its offsets; a failover; and the group goes on
-at the target, with nothing read again and nothing skipped. `make nightly` plays it.
+at the target, with nothing redelivered and nothing missed. `make nightly` plays it.
 """
 
 _MIDDLE = """

@@ -110,7 +110,10 @@ class Task(Answer):
     state: TaskState
     trace: Annotated[
         str | None,
-        Field(description="why it failed, as its worker last published it; null unless its state is FAILED"),
+        Field(
+            description="why it failed, as its worker last published it; null unless its state is FAILED, and where"
+            " it is a queue that its worker has not published (`GET /connectors/{name}/queues` has all of them)"
+        ),
     ]
 
 

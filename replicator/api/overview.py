@@ -136,7 +136,7 @@ def overview_routes(overview: Overview, *, closing: Callable[[], bool]) -> APIRo
 
     @routes.get("/events", response_class=StreamingResponse, responses=errors(503) | _STREAM)
     async def stream_events(after: int = 0, last_event_id: Annotated[str, Header()] = "") -> StreamingResponse:
-        """What this worker logs, as server-sent events: those with a higher id than `after`, then each that comes.
+        """What this worker logs, and was asked for before it began: events of higher ids than `after`, live.
 
         Five hundred are kept. The header `Last-Event-ID`, by which browsers go on, counts before `after`.
         """

@@ -47,7 +47,7 @@ class AuditedChange(Applied):
     at: Annotated[float, Field(description="when, in seconds since the epoch")]
     worker: Annotated[str, Field(description="id of the worker that attempted it")]
     connector: str
-    actor: Annotated[str, Field(description="who asked for it over REST; empty: nobody, it was due")] = ""
+    actor: Annotated[str, Field(description="who asked for it; empty: nobody, it was due")] = ""
 
 
 class ResourceSync(Answer):

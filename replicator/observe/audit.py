@@ -21,7 +21,10 @@ from structlog.contextvars import get_contextvars
 
 from replicator.observe.logging import get_logger
 
-__all__ = ["Audit"]
+__all__ = ["AUDIT", "Audit"]
+
+#: Its file, in a worker's directory.
+AUDIT: Final = "audit.jsonl"
 
 #: Bytes of one file, and how many old ones are kept beside it.
 _BYTES: Final = 16 * 1024 * 1024
@@ -83,10 +86,12 @@ class Audit:
     def note_change(self, what: str, worker: str, *, actor: str = "", **told: Any) -> None:
         """Adds what was done at `worker`, in the words of its log, with who has asked for it."""
         asked = str(get_contextvars().get("actor", "")) or actor
-        self.note({"at": time.time(), "worker": worker, "what": what, "actor": asked, **told})
+        self.note(
+            {"at": time.time(), "worker": worker, "what": what, **({"actor": asked} if asked else {}), **told}
+        )
 
     def asked_for(self, most: int) -> list[dict[str, Any]]:
-        """The last entries that say who has asked for it, oldest first; what a crash has left of a line is none.
+        """The last entries that say who has asked for it, oldest first, without half a line that a crash has left.
 
         Raises:
             OSError: the file cannot be read.

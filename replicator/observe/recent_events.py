@@ -21,6 +21,8 @@ _DETAILS: Final = 8
 _LINE: Final = 200
 #: What is not shown beside its message.
 _RECALLED: Final = frozenset({"at", "worker", "what", "actor", "before", "after"})
+#: The one change of a connector that is not logged as a warning; those of the target are not, either.
+_QUIET: Final = "connector created"
 _OWN: Final = frozenset({"event", "level", "timestamp", "actor", "exc_info", "module"})
 
 
@@ -70,7 +72,8 @@ class RecentEvents:
                 told |= {name: each for name in ("before", "after") if isinstance(each := entry.get(name), str)}
             told |= {"event": entry.get("what", "target changed"), "actor": entry["actor"]}
             at = datetime.fromtimestamp(entry["at"], UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-            self(None, "info", {**told, "timestamp": at})
+            level = "info" if entry.get("what", _QUIET) == _QUIET else "warning"
+            self(None, level, {**told, "timestamp": at})
 
     @property
     def last(self) -> int:

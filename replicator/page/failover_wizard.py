@@ -87,7 +87,7 @@ def options_of(given: dict[str, Any]) -> FailoverOptions:
     Raises:
         ConfigError: a field has something that cannot be.
     """
-    text = given.get("drain_seconds") or "60"
+    text = given.get("drain_timeout") or "60"
     try:
         seconds = float(text)
     except ValueError:

@@ -1,6 +1,6 @@
 """Bodies that their producer has compressed: what sysFlag says of it, and how that is undone and done again.
 
-Source: `CompressorFactory` and `MessageSysFlag` in apache/rocketmq; the type 0 is zlib of before there were types.
+Source: `CompressorFactory` and `MessageSysFlag` in apache/rocketmq; type 0 is zlib from before there were types.
 Java's clients write the frame format of LZ4 and ZSTD.
 """
 
@@ -37,32 +37,37 @@ _ZSTD_LEVEL: Final = 3
 
 CompressionType = Literal["zlib", "lz4", "zstd"]
 
-#: The bits of sysFlag of each. Clients of before 5.0 know no type: to them all that is compressed is zlib.
+#: The bits of sysFlag of each. Clients before 5.0 know no type: to them all that is compressed is zlib.
 SYS_FLAGS: Final[dict[CompressionType, int]] = {"zlib": 0x001, "lz4": 0x101, "zstd": 0x201}
 
 
 class _Decompressor(Protocol):
     @property
     def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes | None: ...
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
 class _Codec(NamedTuple):
+    """`in_frames`: a body may be several frames, one after the other, as to Java's streams."""
+
     decompressor: Callable[[], _Decompressor]
     compress: Callable[[bytes], bytes]
+    in_frames: bool
 
 
 def _zstd_decompressor() -> zstd.ZstdDecompressor:
     return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW})
 
 
-_ZLIB: Final = _Codec(zlib.decompressobj, lambda body: zlib.compress(body, _ZLIB_LEVEL))
+_ZLIB: Final = _Codec(zlib.decompressobj, lambda body: zlib.compress(body, _ZLIB_LEVEL), in_frames=False)
 #: By the type in sysFlag.
 _CODECS: Final = {
     0: _ZLIB,
-    1: _Codec(lz4.frame.LZ4FrameDecompressor, lz4.frame.compress),
-    2: _Codec(_zstd_decompressor, lambda body: zstd.compress(body, _ZSTD_LEVEL)),
+    1: _Codec(lz4.frame.LZ4FrameDecompressor, lz4.frame.compress, in_frames=True),
+    2: _Codec(_zstd_decompressor, lambda body: zstd.compress(body, _ZSTD_LEVEL), in_frames=True),
     3: _ZLIB,
 }
 
@@ -87,7 +92,7 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
 
 
 def head_of(body: bytes, sys_flag: int, most: int) -> bytes:
-    """The first `most` bytes of what `decompress` gives, for as many bytes of memory.
+    """The first `most` bytes of what `decompress` gives; the rest is not decompressed.
 
     Raises:
         ProtocolError: as it does, but for what comes later in the body.
@@ -105,11 +110,20 @@ def _begin(body: bytes, sys_flag: int, most: int) -> tuple[bytes, bool]:
     codec = _CODECS.get(sys_flag >> _TYPE_AT & _TYPES)
     if codec is None:
         raise ProtocolError(f"is compressed in an unknown way (sysFlag {sys_flag & COMPRESSION:#x})")
-    unpack = codec.decompressor()
+    found, left = b"", most
     try:
-        return unpack.decompress(body, most), unpack.eof
+        while left:
+            unpack = codec.decompressor()
+            found += unpack.decompress(body, left)
+            left, rest = most - len(found), unpack.unused_data
+            if not unpack.eof:
+                return found, False
+            if not rest or not codec.in_frames:
+                return found, True
+            body = rest
     except (zlib.error, zstd.ZstdError, RuntimeError) as error:  # LZ4 has no type of its own for it
         raise ProtocolError(f"cannot be decompressed ({error})") from None
+    return found, False
 
 
 def compress(body: bytes, sys_flag: int) -> bytes:

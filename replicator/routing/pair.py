@@ -221,7 +221,9 @@ class QueuePair:
         if transition.to is Step.CHECK_SOURCE and transition.phase is Phase.WAITING:
             self.source.forget()
         if transition.clean is not None:
-            state.progress.clean = transition.clean
+            # Nobody has seen since whether a dead owner's request was stored: the next one has to.
+            unseen = event is Event.DRAINED and self._target.suspicious
+            state.progress.clean = transition.clean and not unseen
         if transition.phase is None:
             return
         if event in (Event.DONE, Event.DRAINED, Event.ENDED) or fault is None:

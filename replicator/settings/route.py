@@ -88,8 +88,8 @@ class RouteSettings(Table):
     compression_type: Literal["none", "zlib", "zstd"] = Field(
         "none",
         description="compress the bodies of copies that their producers have not compressed: zlib, which all"
-        " clients read, or zstd, which takes less CPU time and which the C++ client and the Python one made of it"
-        " cannot read",
+        " clients read, or zstd, which takes less CPU time and which the C++ client, and the Python client built on"
+        " it, cannot read",
     )
     compress_over: Size = Field(
         4096, ge=1, description="bytes of a body from which `compression_type` compresses it"

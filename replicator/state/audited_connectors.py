@@ -7,8 +7,8 @@ from typing import Any
 
 from replicator.observe.audit import Audit
 from replicator.plugins.limits import ConnectorLimits
-from replicator.state.connector import Connector, State
-from replicator.state.connector_configs import OPERATOR, Connectors
+from replicator.state.connector import Connector, State, differences
+from replicator.state.connector_configs import Connectors
 from replicator.state.record import Kind
 from replicator.state.store import Store
 
@@ -25,48 +25,41 @@ class AuditedConnectors(Connectors):
         self._audit = audit
 
     def _put(self, connector: Connector, *, unseen: int = 0, reason: str = "") -> Connector:
-        before = self._store.state.get(Kind.CONNECTOR, connector.name)
+        before = self.all().get(connector.name)
         put = super()._put(connector, unseen=unseen, reason=reason)
-        self._note(connector.name, before, self._store.state.get(Kind.CONNECTOR, connector.name))
+        self._note(connector.name, *_change(before, connector, reason))
         return put
 
     def delete(self, name: str) -> None:
         before = self._store.state.get(Kind.CONNECTOR, name)
         super().delete(name)
         if before is not None:
-            self._note(name, before, None)
+            self._note(name, "connector deleted", {"before": before["config"]})
 
-    def _note(self, name: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> None:
-        what, told = _change(before or {}, after or {})
-        own = after is not None and after["origin"] == "command line" and what in (_CREATED, _CONFIGURED)
-        worker = self._store.state.worker
-        self._audit.note_change(what, worker, actor=OPERATOR if own else "", connector=name, **told)
+    def _note(self, name: str, what: str, told: Mapping[str, Any]) -> None:
+        self._audit.note_change(what, self._store.state.worker, connector=name, **told)
 
 
-_CREATED = "connector created"
-_CONFIGURED = "connector has a new configuration"
+def _change(before: Connector | None, after: Connector, reason: str) -> tuple[str, dict[str, Any]]:
+    """What makes one of another, in the words of the log, with what an auditor asks for.
 
-
-def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """What makes one value of another, in the words of the log, with what an auditor asks for."""
-    if not after:
-        return "connector deleted", {"before": before["config"]}
-    if not before:
-        return _CREATED, {"after": after["config"]}
-    states = {"before": before["state"], "after": after["state"]}
-    if after["reason"]:
-        states["reason"] = after["reason"]
-    if after["failed_over"] != before.get("failed_over", 0):
+    Args:
+        before: None: there was none that this worker understands.
+    """
+    if before is None:
+        return "connector created", {"after": after.config}
+    states: dict[str, Any] = {"before": before.state, "after": after.state} | ({"reason": reason} if reason else {})
+    if after.failed_over != before.failed_over:
         return "connector stopped", states
-    old, new = before["config"], after["config"]
-    if differ := [name for name in {**old, **new} if old.get(name) != new.get(name)]:
-        return _CONFIGURED, {
+    if after.state is not before.state:
+        return f"connector {_STATES[after.state]}", states
+    if differ := differences(before, after):
+        old, new = before.config, after.config
+        return "connector has a new configuration", {
             "before": {name: old.get(name) for name in differ},
             "after": {name: new.get(name) for name in differ},
         }
-    if states["before"] != states["after"]:
-        return f"connector {_STATES[after['state']]}", states
-    return _restart(before.get("task_epochs", {}), after["task_epochs"])
+    return _restart(before.task_epochs, after.task_epochs)
 
 
 def _restart(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pydantic import ValidationError
-from structlog.contextvars import get_contextvars
+from structlog.contextvars import bound_contextvars, get_contextvars
 
 from replicator.errors import ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
@@ -42,7 +42,7 @@ _DEAD: Final = "its source is declared dead"
 #: Settings that only the file, the variables and the command line of a worker can give.
 _WORKER_ONLY: Final = frozenset(Settings.model_fields) - frozenset(RouteSettings.model_fields)
 #: Who starts a worker: his command line, or a file or variables that it goes by.
-OPERATOR: Final = "this worker's own settings"
+OPERATOR: Final = "the worker's own settings"
 
 
 class Unknown(ReplicatorError):
@@ -222,8 +222,9 @@ class Connectors:
                 connector=name,
             )
         elif known is None:
-            self._put(Connector(name, settings, state, "command line", 0))
-            log.info("connector created", connector=name, state=state, actor=OPERATOR)
+            with bound_contextvars(actor=OPERATOR):
+                self._put(Connector(name, settings, state, "command line", 0))
+                log.info("connector created", connector=name, state=state)
         elif known.settings != settings:
             differ = [key for key, value in dump(settings).items() if known.config.get(key) != value]
             if known.origin == "rest":
@@ -233,8 +234,9 @@ class Connectors:
                     differ=differ,
                 )
             else:
-                log.warning("connector has a new configuration", connector=name, differ=differ, actor=OPERATOR)
-                self._put(replace(known, settings=settings, origin="command line"))
+                with bound_contextvars(actor=OPERATOR):
+                    log.warning("connector has a new configuration", connector=name, differ=differ)
+                    self._put(replace(known, settings=settings, origin="command line"))
 
     def _new(self, name: str, settings: RouteSettings | PluginConfig) -> Connector:
         """A version that cannot be mistaken for another of the same name that was deleted just before."""

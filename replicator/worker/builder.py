@@ -20,9 +20,8 @@ from replicator.group.assignment import load_strategy
 from replicator.group.coordinator import Coordinator
 from replicator.group.job_lease import JOBS
 from replicator.group.member import Group
-from replicator.observe.audit import Audit
+from replicator.observe.audit import AUDIT, Audit
 from replicator.observe.logging import get_logger
-from replicator.observe.recent_events import recent_events
 from replicator.plugins.limits import ConnectorLimits
 from replicator.ranges.auditor import StreamAuditor
 from replicator.routing.budget import MemoryBudget
@@ -56,8 +55,6 @@ __all__ = ["Connect", "build"]
 _LEASE: Final = 0.7
 #: Heartbeat intervals in which a worker that lives was heard at the target.
 _HEARING: Final = 1.5
-#: Of what people have asked earlier processes for, how much is among the events.
-_RECALLED: Final = 100
 
 log = get_logger(__name__)
 
@@ -118,7 +115,7 @@ async def _build(
     rest_address: str,
 ) -> Worker:
     source, target, identity = found.source, found.target, found.identity
-    audit, agenda, work = Audit(store.directory / "audit.jsonl"), Agenda(), asyncio.TaskGroup()
+    audit, agenda, work = Audit(store.directory / AUDIT), Agenda(), asyncio.TaskGroup()
     connectors = AuditedConnectors(store, ConnectorLimits.of(settings), audit)
     parts = (settings, coordinator, store, clusters, found)
     group, log, mirror = take_part(*parts, connectors=connectors, agenda=agenda)
@@ -135,7 +132,6 @@ async def _build(
     heartbeats.report(JOBS, lambda: bulk.claimed(coordinator.running))
     halted = HaltedQueues(connectors, routes, coordinator, context, group.skews)
     progress = Progress(store, group, routes, halted, Cleaner(store, coordinator, source))
-    _recall(audit)
     standby = None
     if found.standby and mirror is not None:
         group.waiting_for = "the source"
@@ -207,14 +203,6 @@ def _logs(coordination: Side, control: Log, mirror: Log | None) -> dict[Side, li
     logs: dict[Side, list[Log]] = {"source": [], "target": [] if mirror is None else [mirror]}
     logs[coordination].append(control)
     return logs
-
-
-def _recall(audit: Audit) -> None:
-    """What people have asked earlier processes for is among the events, and told to the other workers."""
-    try:
-        recent_events.recall(audit.asked_for(_RECALLED))
-    except OSError as error:
-        log.warning("what was asked of earlier processes cannot be read", reason=str(error))
 
 
 def _context(

@@ -71,3 +71,4 @@ def test_what_was_asked_of_earlier_processes_is_recalled() -> None:
         ("1970-01-01T00:00:03.000000Z", "target changed", {"kind": "topics", "action": "create", "name": "T"}),
     ]
     assert [event["actor"] for event in events.noticed(0)] == ["page"] * 3
+    assert [event.level for event in found] == ["warning", "warning", "info"]  # as they were logged

@@ -52,13 +52,13 @@ def asked(paged: PagedWorker, monkeypatch: pytest.MonkeyPatch) -> list[FailoverO
 
 def test_options_are_what_the_form_says() -> None:
     assert options_of({}) == FailoverOptions(drain_timeout=60.0)
-    given = {"drain_seconds": "1.5", "source_dead": "yes", "open_all": "yes", "dry_run": "yes", "topics": "a, b"}
+    given = {"drain_timeout": "1.5", "source_dead": "yes", "open_all": "yes", "dry_run": "yes", "topics": "a, b"}
     assert options_of(given) == FailoverOptions(
         drain_timeout=1.5, source_dead=True, open_all=True, dry_run=True, topics=frozenset({"a", "b"})
     )
     for wrong in ("-1", "x", "nan", "inf", "1e9"):
         with pytest.raises(ConfigError, match="drain_timeout = "):
-            options_of({"drain_seconds": wrong})
+            options_of({"drain_timeout": wrong})
     with pytest.raises(ConfigError, match="names no topic"):
         options_of({"topics": " , "})  # which is not all of them
 

@@ -64,6 +64,18 @@ def test_a_frame_that_wants_much_memory_is_refused() -> None:
         decompress(packer.compress(b"text") + packer.flush(), 0x201)
 
 
+@pytest.mark.parametrize("way", [0x101, 0x201], ids=hex)
+def test_frames_that_follow_one_another_are_one_body(way: int) -> None:
+    """As to Java's streams; other bytes that follow are not passed over."""
+    packed = compress(b"one ", way) + compress(b"two", way)
+    assert decompress(packed, way) == b"one two"
+    assert [head_of(packed, way, most) for most in (2, 4, 6, 9)] == [b"on", b"one ", b"one tw", b"one two"]
+    with pytest.raises(ProtocolError, match="is cut off"):
+        decompress(packed[:-5], way)
+    with pytest.raises(ProtocolError, match="cannot be decompressed"):
+        decompress(packed + b"other bytes", way)
+
+
 @pytest.mark.parametrize("way", [0x401, 0x501, 0x601, 0x701], ids=hex)
 def test_a_way_that_no_client_has(way: int) -> None:
     with pytest.raises(ProtocolError, match="compressed in an unknown way"):

@@ -14,6 +14,7 @@ from replicator.plugins.limits import ConnectorLimits
 from replicator.settings import RouteSettings
 from replicator.state.audited_connectors import AuditedConnectors
 from replicator.state.connector_configs import Connectors, State
+from replicator.state.record import Kind
 from replicator.state.store import Store
 
 ACTOR = "page 10.0.0.7 (operate)"
@@ -87,11 +88,29 @@ def test_each_change_by_people_is_told_with_who_asked_for_it(changed: Changed) -
     ]
 
 
+def test_the_first_change_after_an_upgrade_is_what_it_is(changed: Changed) -> None:
+    """A record of an older version lacks options that there are now: they were not changed."""
+    changed.connectors.create("route", {"topics": "a"})
+    value = changed.store.state.get(Kind.CONNECTOR, "route")
+    assert value is not None
+    older = {name: each for name, each in value["config"].items() if name != "compression_type"}
+    changed.store.put(Kind.CONNECTOR, "route", {**value, "config": older})
+    with bound_contextvars(actor=ACTOR):
+        changed.connectors.set_state("route", State.PAUSED)
+        changed.connectors.restart("route")
+        changed.connectors.update("route", {"topics": "b"})
+    assert [(entry["what"], entry.get("before")) for entry in changed.told()] == [
+        ("connector paused", "RUNNING"),
+        ("connector restarted", None),
+        ("connector has a new configuration", {"topics": ["a"]}),
+    ]
+
+
 def test_what_a_worker_brings_is_of_its_own_settings(changed: Changed) -> None:
     changed.connectors.bring("route", RouteSettings(topics="a"))
     changed.connectors.bring("route", RouteSettings(topics="b"))
     changed.connectors.set_state("route", State.PAUSED)  # which nobody has asked for
     assert [(entry["what"], entry["actor"]) for entry in changed.told()] == [
-        ("connector created", "this worker's own settings"),
-        ("connector has a new configuration", "this worker's own settings"),
+        ("connector created", "the worker's own settings"),
+        ("connector has a new configuration", "the worker's own settings"),
     ]

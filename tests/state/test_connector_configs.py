@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bound_contextvars, merge_contextvars
 from structlog.testing import capture_logs
 
 from replicator.errors import ConfigError
@@ -153,7 +153,7 @@ def test_a_connector_of_another_class_is_kept_with_it(connectors: Connectors, st
 
 
 def test_each_change_is_logged_with_what_it_was(connectors: Connectors) -> None:
-    with capture_logs() as logs:
+    with capture_logs(processors=[merge_contextvars]) as logs:
         connectors.create("one", {"topics": "a"})
         connectors.update("one", {"topics": "b"})
         connectors.update("one", {"topics": "b"})
@@ -175,7 +175,7 @@ def test_each_change_is_logged_with_what_it_was(connectors: Connectors) -> None:
     assert [each["connector"] for each in logs] == ["one"] * 7 + ["route"]
     assert logs[1]["differ"] == ["topics"]
     assert [each["before"] for each in logs[2:5]] == ["RUNNING", "PAUSED", "STOPPED"]
-    assert logs[-1]["actor"] == "this worker's own settings"
+    assert logs[-1]["actor"] == "the worker's own settings"
 
 
 def test_what_another_worker_was_asked_for_is_logged_here_too(connectors: Connectors, store: Store) -> None:

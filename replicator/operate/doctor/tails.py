@@ -31,7 +31,7 @@ from replicator.settings import RouteSettings
 
 __all__ = ["Tail", "examine_tails", "judge_tails"]
 
-#: Queues that are read at a time: each is some pulls, of both sides, beside what the brokers have to do anyway.
+#: Queues that are read at a time: each takes some pulls, on both sides, beside what the brokers have to do anyway.
 _AT_ONCE: Final = 16
 #: Messages at the end of a target queue that are read.
 _LOOK_BACK: Final = 32

@@ -23,7 +23,7 @@ from replicator.group.freshness import Freshness
 from replicator.group.job_claim import JobClaim, claimed, copies_topics, jobs_of, topics_of
 from replicator.group.membership import MemberState
 from replicator.group.signature import Signer
-from replicator.observe.audit import Audit
+from replicator.observe.audit import AUDIT, Audit
 from replicator.plugins.route_options import route_options
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.copier import CopyJob, Range
@@ -242,7 +242,7 @@ def world_of(
         drain_timeout=settings.drain_timeout,
         stall_timeout=settings.stall_timeout,
         metadata_refresh_interval=settings.metadata_refresh_interval,
-        audit=Audit(store.directory / "audit.jsonl"),
+        audit=Audit(store.directory / AUDIT),
         sealer=Signer.of(settings).sealer(identity.target),
     )
 

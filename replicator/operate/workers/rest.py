@@ -57,7 +57,7 @@ class NotFound(Refused):
     """The worker has nothing with that name."""
 
 
-#: By the status of an answer; of any other the request was refused. A proxy, too, answers with 504.
+#: By the status of an answer; with any other, the request was refused.
 _KINDS: Final[Mapping[int, type[ReplicatorError]]] = {
     HTTPStatus.NOT_FOUND: NotFound,
     HTTPStatus.GATEWAY_TIMEOUT: Unanswered,
@@ -158,15 +158,17 @@ class Rest:
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         connection = self._connection()
-        connected = False
+        connected, status = False, 0
         try:
             connection.connect()
             connected = True
             connection.request(method, where, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
+            status = response.status
             page = json.loads(response.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
-            if connected and isinstance(error, TimeoutError):
+            # A proxy between says 504 in a page of its own.
+            if connected and (isinstance(error, TimeoutError) or status == HTTPStatus.GATEWAY_TIMEOUT):
                 raise Unanswered(
                     f"{self.url} has not answered {method} {where} within {self._timeout:g} s",
                     hint="the request may still be running: check the worker's log before you retry",
@@ -178,7 +180,7 @@ class Rest:
         finally:
             connection.close()
         return (
-            response.status,
+            status,
             response.headers,
             page["body"] if isinstance(page, dict) and "body" in page else page,
         )

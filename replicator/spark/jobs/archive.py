@@ -65,7 +65,7 @@ _ROWS: Final = 1024
 
 
 #: A path that leads nowhere else than below its archive.
-_INSIDE: Final = r"\A(?!/)(?!(?:.*/)?\.\.(?:/|\Z))[^\x00]+\Z"
+_INSIDE: Final = r"\A(?!/)(?!(?:.*/)?\.\.(?:/|\Z))[^\x00-\x1f]+\Z"
 
 
 class Slice(msgspec.Struct, frozen=True):

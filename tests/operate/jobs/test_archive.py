@@ -113,7 +113,8 @@ def test_an_archive_of_before_is_continued(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/etc/passwd", "../a.parquet", "topic=T/../../a.parquet", "topic=T/..", "a\0b", ""]
+    "path",
+    ["/etc/passwd", "../a.parquet", "topic=T/../../a.parquet", "topic=T/..", "a\0b", "x\n/../../a.parquet", ""],
 )
 def test_a_manifest_names_files_of_its_archive_only(tmp_path: Path, path: str) -> None:
     """An import of an archive that somebody else has made reads no other files."""

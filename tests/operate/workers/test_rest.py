@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,28 @@ def test_what_became_of_it(
         rest.ask("POST", "/connectors/route/apply")
     assert type(refused.value) is kind
     assert refused.value.exit_code is code
+
+
+@pytest.mark.parametrize(("status", "kind"), [(504, Unanswered), (502, StartupError)])
+def test_a_proxy_that_gives_up(status: int, kind: type[ReplicatorError]) -> None:
+    """It says so in a page of its own; a worker that it does not reach has done nothing."""
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+        def log_message(self, *_said: object) -> None:
+            """Says nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Proxy) as server:
+        answering = threading.Thread(target=server.handle_request)
+        answering.start()
+        with pytest.raises(kind) as failed:
+            Rest(f"127.0.0.1:{server.server_port}").ask("POST", "/connectors/route/failover", {})
+        answering.join()
+    assert type(failed.value) is kind
 
 
 @pytest.fixture(autouse=True)
