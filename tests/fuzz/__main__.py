@@ -49,6 +49,11 @@ def compiled(directory: Path) -> Path:
     return program
 
 
+def found_for(name: str) -> list[str]:
+    """The inputs of another target that were of use to it."""
+    return [str(path) for path in sorted((CORPUS / name).glob("*"))]
+
+
 def run(name: str, seconds: int) -> bool:
     """Whether nothing was found."""
     corpus = CORPUS / name
@@ -62,7 +67,7 @@ def run(name: str, seconds: int) -> bool:
         if shutil.which("gcc") is None:
             print("compiled         left out: there is no gcc with its sanitizers")
             return True
-        command = [str(compiled(corpus)), str(seconds)]
+        command = [str(compiled(corpus)), str(seconds), *found_for("messages")]
     else:
         command = [sys.executable, "-m", "tests.fuzz", "--one", name, "--seconds", str(seconds)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -11,6 +15,7 @@ from replicator.errors import ConfigError, StartupError
 from replicator.settings.name_patterns import NamePatterns
 from replicator.state import state_file
 from replicator.state.skipped_records import SkippedRecords
+from tests.fuzz.__main__ import compiled
 from tests.fuzz.targets import TARGETS
 
 _WITHOUT_SETTINGS = msgspec.json.encode({**msgspec.json.decode(TARGETS["manifest"].seeds[0]), "route": "x"})
@@ -94,3 +99,17 @@ def test_what_files_say_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         for seed in TARGETS[name].seeds:
             TARGETS[name].run(seed)
     assert refused == []
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="it compiles")
+def test_the_compiled_code_has_what_was_of_use_to_its_decoder(tmp_path: Path) -> None:
+    """Under sanitizers, whose program has no coverage to go by."""
+    files = [tmp_path / str(number) for number in range(len(TARGETS["messages"].seeds))]
+    for file, seed in zip(files, TARGETS["messages"].seeds, strict=True):
+        file.write_bytes(seed)
+    done = subprocess.run(
+        [str(compiled(tmp_path)), "0", *map(str, files)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"after {len(files)} files" in done.stdout
+    assert " 0 of them alike" not in done.stdout

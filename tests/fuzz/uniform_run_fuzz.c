@@ -1,4 +1,5 @@
-/* Random mutations of stored messages for the compiled code, built with sanitizers. Usage: uniform_run_fuzz SECONDS
+/* Stored messages for the compiled code, built with sanitizers: those in files, then random mutations.
+ * Usage: uniform_run_fuzz SECONDS [FILE ...]
  *
  * Each input lies at the end of its own allocation, so that a byte read behind it is found.
  */
@@ -54,32 +55,52 @@ static size_t message(uint8_t *at, uint32_t offset, int v2, int v6) {
     return (size_t)(here - at);
 }
 
+/* Whether the messages are alike: then the rest of the compiled code has them, too. */
+static int try(const uint8_t *input, size_t size) {
+    static const uint8_t names[] = "\3ABC\1D\0", stamp[] = "__RPL_SOURCE\1e/b/0/";
+    uint8_t *data = malloc(size ? size : 1);
+    memcpy(data, input, size);
+    int64_t common[4], stored[64];
+    int alike = replicator_uniform_run(data, size, 0x7fffffff, common) != 0;
+    if (alike) {
+        size_t room = next(2) ? ROOM : next(600);
+        uint8_t *target = malloc(room ? room : 1);
+        replicator_mentions(data, size, (bytes) "A\1", 2);
+        replicator_sent(data, size, names, target, room);
+        replicator_entries(data, size, stamp, sizeof stamp - 1, names, next(100), 200 + next(4000), target, room, stored);
+        free(target);
+    }
+    free(data);
+    return alike;
+}
+
+/* Each file several times, since the room for what is made of it is drawn. */
+static uint64_t replay(const char *path, uint64_t *alike) {
+    static uint8_t read[1 << 20];
+    FILE *file = fopen(path, "rb");
+    if (!file) return 0;
+    size_t size = fread(read, 1, sizeof read, file);
+    fclose(file);
+    for (int i = 0; i < 16; i++) *alike += (uint64_t)try(read, size);
+    return 1;
+}
+
 int main(int count, char **arguments) {
     static uint8_t made[MOST];
-    static const uint8_t names[] = "\3ABC\1D\0", stamp[] = "__RPL_SOURCE\1e/b/0/";
+    uint64_t inputs = 0, alike = 0, files = 0;
+    state = (uint64_t)time(NULL);
+    for (int i = 2; i < count; i++) files += replay(arguments[i], &alike);
     time_t end = time(NULL) + (count > 1 ? atoi(arguments[1]) : 1);
-    uint64_t inputs = 0, alike = 0;
-    for (state = (uint64_t)time(NULL); (inputs & 1023) || time(NULL) < end; inputs++) {
+    for (; (inputs & 1023) || time(NULL) < end; inputs++) {
         size_t size = 0;
         uint32_t first = next(1000), messages = 1 + next(8), v2 = next(2), v6 = next(2);
         memset(made, 0, sizeof made);
         for (uint32_t i = 0; i < messages; i++) size += message(made + size, first + i, (int)v2, (int)v6);
         for (uint32_t edits = next(4); edits; edits--) made[next((uint32_t)size)] = (uint8_t)next(256);
         if (!next(4)) size = next((uint32_t)size + 1);
-        uint8_t *data = malloc(size ? size : 1);
-        memcpy(data, made, size);
-        int64_t common[4], stored[64];
-        if (replicator_uniform_run(data, size, 0x7fffffff, common)) {
-            size_t room = next(2) ? ROOM : next(600);
-            uint8_t *target = malloc(room ? room : 1);
-            alike++;
-            replicator_mentions(data, size, (bytes) "A\1", 2);
-            replicator_sent(data, size, names, target, room);
-            replicator_entries(data, size, stamp, sizeof stamp - 1, names, next(100), 200 + next(4000), target, room, stored);
-            free(target);
-        }
-        free(data);
+        alike += (uint64_t)try(made, size);
     }
-    printf("%llu inputs, %llu of them alike\n", (unsigned long long)inputs, (unsigned long long)alike);
+    printf("%llu inputs, %llu of them alike, after %llu files\n", (unsigned long long)inputs, (unsigned long long)alike,
+           (unsigned long long)files);
     return 0;
 }
