@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from replicator.client.cluster import Cluster as Client
+from replicator.errors import ClientError
+from replicator.sandbox import Cluster
 from tests.soak.brief import misplaced
 from tests.soak.consumers import ahead
 from tests.soak.history import History
@@ -15,7 +19,7 @@ from tests.soak.load import GROUP
 from tests.soak.stage import BRIEF, TOPICS, Stage
 from tests.support.history import check
 from tests.support.readiness import exact
-from tests.support.traffic import raw_topic, read_topic
+from tests.support.traffic import administration, raw_topic, read_topic
 from tests.support.worker import Worker, until
 
 __all__ = ["SETTLED", "findings", "settled"]
@@ -38,6 +42,8 @@ async def settled(stage: Stage) -> float:
         TimeoutError: it does not come to that.
     """
     begun = time.monotonic()
+    for cluster in stage.clusters.values():
+        await until(partial(_registered, cluster), seconds=SETTLED, what=f"name servers know {cluster.spec.name}")
     ends = {topic: {lane: len(m) for lane, m in (await raw_topic(stage.source, topic)).items()} for topic in TOPICS}
 
     def flows() -> bool:
@@ -73,6 +79,21 @@ async def settled(stage: Stage) -> float:
         await stage.accounts.finish()
         await until(stage.accounts.alike, seconds=SETTLED, what="accounts may do the same at both sides")
     return time.monotonic() - begun
+
+
+async def _registered(cluster: Cluster) -> bool:
+    """Whether each name server knows every broker: to one that was killed they register again within seconds."""
+    for address in cluster.namesrv.split(","):
+        client = Client([address], security=administration(cluster))
+        try:
+            await client.refresh()
+            if len(client.brokers()) < len({broker.name for broker in cluster.brokers}):
+                return False
+        except ClientError:
+            return False
+        finally:
+            await client.close()
+    return True
 
 
 async def findings(stage: Stage, history: History) -> list[str]:

@@ -29,6 +29,7 @@ from tests.support.history import Message, Place, Verdict, check
 __all__ = [
     "RESERVED",
     "Producer",
+    "administration",
     "configure",
     "configured",
     "connected",
@@ -55,15 +56,20 @@ RESERVED = frozenset(
 )
 
 
-@asynccontextmanager
-async def connected(cluster: Cluster) -> AsyncIterator[Client]:
-    """The project's client for a sandbox cluster: with its TLS, as its administrator where it has any."""
+def administration(cluster: Cluster) -> Security:
+    """As whom, and how, the project's client connects to a sandbox cluster."""
     administrator = Credentials(cluster.access_key, cluster.secret_key) if cluster.access_key else None
     tls = None
     if cluster.spec.tls:
         files = cluster.tls_files
         tls = tls_context("verify", ca_file=files.ca, cert_file=files.client_cert, key_file=files.client_key)
-    client = Client(cluster.namesrv.split(","), security=Security(administrator, tls))
+    return Security(administrator, tls)
+
+
+@asynccontextmanager
+async def connected(cluster: Cluster) -> AsyncIterator[Client]:
+    """The project's client for a sandbox cluster: with its TLS, as its administrator where it has any."""
+    client = Client(cluster.namesrv.split(","), security=administration(cluster))
     try:
         await client.refresh()
         yield client
