@@ -86,7 +86,6 @@ async def _serve(settings: Settings) -> int:
     files = _watched(settings, security, tokens)
     signals = StopSignals()
     store = _store(settings)
-    _recall(store)
     watching = asyncio.create_task(files.run(), name="secret files")
     starting = asyncio.create_task(_say_alive(), name="alive")
     try:
@@ -100,6 +99,8 @@ async def _serve(settings: Settings) -> int:
             if again:
                 gc.unfreeze()  # what a worker that stood by has left
                 gc.collect()
+            else:
+                _recall(store)  # once it is built, so that it tells the others
             starting.cancel()
             gc.freeze()  # what a start has made stays: looking through it again and again finds nothing
             try:
