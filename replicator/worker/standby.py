@@ -64,7 +64,11 @@ class Standby:
         Args:
             follow: makes the routes those that the mirror has now.
         """
-        log.warning("the source is away: standing by; nothing is copied", reason=self.reason)
+        log.warning(
+            "the source is away: standing by; nothing is copied",
+            reason=self.reason,
+            hint="if its address is wrong, stop this worker and correct it",
+        )
         stopping = asyncio.ensure_future(stop.wait())
         stopping.add_done_callback(lambda _: self._agenda.wake())
         waiting = asyncio.create_task(self._wait_for_source(), name="look for the source")
