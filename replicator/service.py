@@ -226,8 +226,15 @@ def _socket(settings: Settings) -> socket.socket:
     try:
         return bind(settings.rest.host, settings.rest.port)
     except StartupError:
-        log.warning("the default port is in use; another one is used", port=settings.rest.port)
-        return bind(settings.rest.host, 0)
+        sock = bind(settings.rest.host, 0)
+        url = f"{'http' if settings.rest.tls.cert_file is None else 'https'}://{_address(sock)}"
+        log.warning(
+            "the default port is in use; another one is used",
+            default=settings.rest.port,
+            port=sock.getsockname()[1],
+            hint=f"for commands, set REPLICATOR_URL={url}",
+        )
+        return sock
 
 
 async def _run_until_signal(
@@ -274,6 +281,7 @@ async def _run_until_signal(
         target=worker.identity.target,
         worker=worker.id,
         group=worker.group.name,
+        page=f"{server.url}/",
         metrics=f"{server.url}/metrics",
     )
     doing = "replicating" if worker.standby is None else "standing by for"

@@ -224,7 +224,12 @@ async def test_two_workers_in_one_place_find_room_for_themselves(
             await until(lambda log=log: b"/metrics" in log.read_bytes(), what="it runs")  # type: ignore[misc]
         made = await asyncio.to_thread(lambda: {path.name for path in tmp_path.glob("replicator-store*")})
         assert made == {"replicator-store", "replicator-store-2"}
-        assert b"the default port is in use" in (tmp_path / "log1").read_bytes()
+        written = (tmp_path / "log1").read_text()
+        assert "the default port is in use" in written
+        url = re.search(r"set REPLICATOR_URL=(http://127\.0\.0\.1:\d+)", written)
+        assert url is not None, written
+        assert f"{url[1]}/metrics" in written
+        assert f'"page": "{url[1]}/"' in written
     finally:
         for process in started:
             process.kill()
