@@ -108,6 +108,7 @@ class _Stage:
             self._stop.drain_from_now_on()
             if not self._console.is_terminal:
                 self._say(f"source {source.namesrv}, target {target.namesrv}, metrics at {worker.metrics}")
+                self._say(f"page {worker.page}, open it while the demo runs")
             with view:
                 view.show_step(
                     "Ctrl-C drains and ends everything" if seconds is None else f"Runs for {seconds:g} s"

@@ -23,7 +23,7 @@ __all__ = ["View"]
 
 _SHOWN: Final = 8
 #: Lines of a live view besides the orders.
-_OTHER_LINES: Final = 15
+_OTHER_LINES: Final = 16
 _STATE_STYLES: Final = {"RUNNING": "green", "FAILED": "bold red"}
 
 
@@ -77,6 +77,7 @@ class View:
             ("east ", "bold"), (self._source, "cyan"), (" → ", "bold"), ("west ", "bold"), (self._target, "cyan")
         )
         footer = Table.grid(padding=(0, 2))
+        footer.add_row("page", Text.assemble((worker.page, "cyan"), ", open it while the demo runs"))
         footer.add_row("metrics", Text(worker.metrics, "cyan"))
         footer.add_row("name servers", title)
         parts: list[RenderableType] = [

@@ -75,6 +75,11 @@ class Worker:
         self.topics: list[TopicFigures] = []
 
     @property
+    def page(self) -> str:
+        """The URL of the page for people."""
+        return f"http://{self.address}/"
+
+    @property
     def metrics(self) -> str:
         """The URL that Prometheus would scrape."""
         return f"http://{self.address}/metrics"

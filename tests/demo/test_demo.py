@@ -188,6 +188,7 @@ async def test_it_ends_by_itself_with_a_summary(tmp_path: Path) -> None:
         assert "two clusters of RocketMQ 5.5.0" in demo.output
         assert_clean(demo.output)
         assert re.search(r"metrics at http://127\.0\.0\.1:\d+/metrics", demo.output)
+        assert re.search(r"page http://127\.0\.0\.1:\d+/, open it while the demo runs", demo.output)
         assert_steps(demo.output)
         await demo.assert_nothing_left()
 
@@ -210,6 +211,7 @@ async def test_a_terminal_gets_a_live_view(tmp_path: Path) -> None:
         await demo.says(r"Orders as the consumer on west gets them: [1-9][\d,]* of [1-9][\d,]* produced")
         await demo.says(r"│ +\d+ +order-0*[1-9]\d* +\w+ +\S+ +\w.* +\d+ +[\d,]+\.\d\d +│")
         await demo.says(r"Ctrl-C drains and ends everything")
+        await demo.says(r"│ +page +http://127\.0\.0\.1:\d+/, open it while the demo runs +│")
         demo.interrupt()
         await demo.says(r"Draining")
         assert await demo.ended() == 0, demo.output
