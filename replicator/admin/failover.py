@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from replicator.admin.broker_removal import leave_as_it_is
 from replicator.admin.failover_turn import NotNow, decided_by_hand, note, refuse_replaced, taking_turn
+from replicator.admin.missing_messages import missing_topics, refuse_standing
 from replicator.admin.pending_messages import Pending
 from replicator.admin.readiness import group_standings, pending_of
 from replicator.admin.running_tasks import known_running, running, stopped
 from replicator.admin.target_losses import target_losses
-from replicator.admin.topic_lag import topic_lags
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.connector.route import Route
 from replicator.connector.sync.acl import Done
@@ -88,7 +88,8 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     The whole route is stopped; if only some topics are switched it runs again without them.
 
     Raises:
-        NotNow: this worker does not reach its group, or another failover of the connector is going on.
+        NotNow: this worker does not reach its group, another failover of the connector is going on, or the route
+            stands still and lacks messages.
         ConfigError: a topic is not one that the route copies, or no other one is left.
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
@@ -100,6 +101,8 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
             "this worker does not reach its group, so others might continue to copy",
             hint="ask another worker; or, if the source is lost for good, use --source-dead",
         )
+    if not how.source_dead:
+        await refuse_standing(worker, connector, route, how.concerns)
     log.info("failover begins", connector=connector.name, topics=sorted(how.topics), source_dead=how.source_dead)
     async with taking_turn(worker, route, source_dead=how.source_dead):
         await _publish(worker, how)
@@ -237,7 +240,7 @@ async def _report(
 ) -> dict[str, Any]:
     """Hands over if the route `has_stopped`; with None it reports what that would do."""
     name, dead = connector.name, how.source_dead
-    missing = await _missing(worker, route, how, patience=_DEAD_SECONDS if dead else inf)
+    missing = await missing_topics(worker, route, how.concerns, patience=_DEAD_SECONDS if dead else inf)
     lost = await target_losses(route.sync.copied.snapshot(how.concerns), worker.context)
     done: Sequence[Done] = ()
     failed = [_NOT_STOPPED] if has_stopped is False else []
@@ -338,16 +341,6 @@ async def _released(
     return report, []
 
 
-async def _missing(
-    worker: Worker, route: Route, how: FailoverOptions, *, patience: float = inf
-) -> list[dict[str, Any]]:
-    """Topics with messages that are not at the target, or whose state is not known."""
-    route.keep(ended=True)
-    lags = await topic_lags(route, worker.context, patience=patience)
-    concerned = (each for each in lags if how.concerns(each["topic"]) or each["topic"] in route.topics.parked)
-    return [each for each in concerned if each["messages"] or each["problem"]]
-
-
 async def _drain(worker: Worker, connector: Connector, route: Route, how: FailoverOptions) -> None:
     """Waits until nothing is missing at the target, nor of a topic that has just been created."""
     await worker.refresher.refresh()
@@ -355,7 +348,7 @@ async def _drain(worker: Worker, connector: Connector, route: Route, how: Failov
     deadline = loop.time() + how.drain_timeout
     empty, logged = 0, -1  # a broker reports the end of a queue late: check twice
     while True:
-        missing = await _missing(worker, _current(worker, route), how)
+        missing = await missing_topics(worker, _current(worker, route), how.concerns)
         empty = 0 if missing else empty + 1
         messages = sum(each["messages"] for each in missing)
         if messages != logged:

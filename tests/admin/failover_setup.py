@@ -80,6 +80,8 @@ class Setup:
         )
         self.worker: Any = SimpleNamespace(
             id="w1",
+            rest_address="here:8082",
+            identity=SimpleNamespace(source="east", target="west"),
             group=SimpleNamespace(incarnation="this process"),
             switching=set(),
             mirror=None,
