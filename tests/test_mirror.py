@@ -53,7 +53,6 @@ ELSEWHERE = {
     "replicator.operate.jobs.job_preflight": "spark/test_surroundings.py",
     "replicator.operate.jobs.manifest": "spark/test_archive.py",
     "replicator.operate.run": "test_cli.py",
-    "replicator.operate.workers.reverse": "e2e/test_to_and_fro.py",
     "replicator.parent_guard": "test_worker_processes.py",
     "replicator.plugins.interface": "plugins/test_file.py",
     "replicator.ranges.suspend_guard": "spark/test_paused.py",

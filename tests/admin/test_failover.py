@@ -94,7 +94,7 @@ async def test_nothing_is_handed_over_while_tasks_copy(setup: Setup, capsys: pyt
     setup.worker.seen_at_target = {}
     report = await setup.switch(source_dead=True)
     assert setup.told[-1] == "handed over"
-    assert "Now let" in str(commands.report_of(report).renderables[-1])
+    assert "Look at the above" in str(commands.report_of(report).renderables[-1]), "messages are missing"
 
 
 async def test_a_route_that_is_rebuilt_while_it_drains(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:

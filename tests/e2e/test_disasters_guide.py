@@ -82,11 +82,12 @@ async def to_and_fro(shell: Terminal, guide: Guide, east: Cluster, west: Cluster
     await asyncio.to_thread(shell.begin, guide.take("replicator --source WEST:9876"))
     await asyncio.to_thread(shell.until, guide.take("replicator readiness"), "ready to switch")
     await asyncio.to_thread(shell.type, guide.take("replicator failover --dry-run"))
-    back = "--back-url http://127.0.0.1:8083"
-    await asyncio.to_thread(shell.until, f"replicator reverse {back}", "all that the source had is at the target")
+    back, names = "--back-url http://127.0.0.1:8083", (east.spec.name, west.spec.name)
+    copied = "all that {} had is at {}"
+    await asyncio.to_thread(shell.until, f"replicator reverse {back}", copied.format(*names))
     await produce(west, "orders", 50, start=200)
     await has_all_of(east, west)
-    await asyncio.to_thread(shell.until, f"replicator failback {back}", "all that the source had is at the target")
+    await asyncio.to_thread(shell.until, f"replicator failback {back}", copied.format(*reversed(names)))
     await produce(east, "orders", 50, start=250)
     await has_all_of(west, east)
 

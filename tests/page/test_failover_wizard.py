@@ -92,7 +92,12 @@ async def test_a_run_is_shown_with_its_report(
 
 @pytest.mark.parametrize(
     ("changed", "ready"),
-    [({}, True), ({"problems": ["orders: the target cannot be asked"]}, False), ({"stopped": False}, False)],
+    [
+        ({}, True),
+        ({"problems": ["orders: the target cannot be asked"]}, False),
+        ({"stopped": False}, False),
+        ({"drained": False}, False),
+    ],
 )
 async def test_applications_start_where_all_was_done(
     paged: PagedWorker, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], *, ready: bool

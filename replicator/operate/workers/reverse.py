@@ -66,7 +66,9 @@ def _switch(of: tuple[str, str], then: tuple[str, str], drain_timeout: float, ou
     """
     (url, name), (then_url, then_name) = of, then
     ahead, back = Rest(url, timeout=drain_timeout + 180), Rest(then_url)
-    _refuse_others(ahead.get("/getClusterInfo"), back.get("/getClusterInfo"))
+    cluster = ahead.get("/getClusterInfo")
+    _refuse_others(cluster, back.get("/getClusterInfo"))
+    source, target = cluster["source"], cluster["target"]
     back.get(path("connectors", then_name, "status"))  # it must be there before anything is changed
     found: dict[str, Any] = ahead.ask(
         "POST", path("connectors", name, "failover"), {"drain_timeout": drain_timeout}
@@ -75,8 +77,10 @@ def _switch(of: tuple[str, str], then: tuple[str, str], drain_timeout: float, ou
     if done:
         back.ask("PUT", path("connectors", then_name, "resume"))
     shown = {"failover": found, "resumed": then_name if done else None}
-    last = f"the opposite connector {then_name} copies now" if done else "the opposite connector was left as it was"
-    show(shown, output, Group(report_of(found), Text(last, style="bold" if done else "bold red")))
+    way = f"copies {target} to {source}"
+    last = f"connector {then_name} {way} now" if done else f"connector {then_name}, which {way}, was left as it was"
+    report = report_of(found, source=source, target=target)
+    show(shown, output, Group(report, Text(last, style="bold" if done else "bold red")))
     if not done:
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 

@@ -149,38 +149,45 @@ def failed_over(found: dict[str, Any]) -> bool:
     return bool(found["stopped"] and found["drained"] and not found["problems"])
 
 
-def report_of(found: dict[str, Any]) -> Group:
-    """A failover's report for people."""
+def report_of(found: dict[str, Any], *, source: str = "the source", target: str = "the target") -> Group:
+    """A failover's report for people.
+
+    Args:
+        source: what it calls the cluster that was copied from; a name, where `source` means now this one, now that.
+        target: and the other.
+    """
     dry_run = found["dry_run"]
     stopped = "the route has stopped" if found["stopped"] else "some tasks have not stopped"
+    drained = f"all that {source} had is at {target}" if found["drained"] else f"not all is at {target}:"
+    missing = ((each["topic"], line) for each in found["missing"] for line in _missing(each, source))
     lines = [
         Text("dry run: nothing was changed" if dry_run else stopped, style="bold"),
-        Text("all that the source had is at the target" if found["drained"] else "not all is at the target:"),
-        *(Text(f"- {each['topic']}: {line}", style="red") for each in found["missing"] for line in _missing(each)),
+        Text(drained),
+        *(Text(f"- {topic}: {line}", style="red") for topic, line in missing),
         Text(
             f"{counted(found['offsets'], 'offset')} {'to write' if dry_run else 'written'},"
             f" {counted(len(found['topics_opened']), 'topic')} {'to change' if dry_run else 'changed'}"
         ),
         *(Text(f"- {problem}", style="red") for problem in found["problems"]),
-        *_pending(found["pending"]),
+        *_pending(found["pending"], source),
         *_released(found["released"]),
         Text(),
-        _groups(found),
+        _groups(found, source),
         Text(),
-        *([] if dry_run else [_next(found)]),
+        *([] if dry_run else [_next(found, target)]),
     ]
     return Group(*lines)
 
 
-def _next(found: dict[str, Any]) -> Text:
-    if found["stopped"] and not found["problems"]:
-        return Text("Now let producers and consumers use the target.")
-    return Text("Look at the above before you let producers and consumers use the target.", style="bold red")
+def _next(found: dict[str, Any], target: str) -> Text:
+    if failed_over(found):
+        return Text(f"Now let producers and consumers use {target}.")
+    return Text(f"Look at the above before you let producers and consumers use {target}.", style="bold red")
 
 
-def _pending(found: dict[str, Any]) -> list[Text]:
+def _pending(found: dict[str, Any], source: str = "the source") -> list[Text]:
     """What waits at the source, which a switch leaves there."""
-    return _listed("held back by the source, and copied once it delivers them:", pending_lines(found))
+    return _listed(f"held back by {source}, and copied once it delivers them:", pending_lines(found))
 
 
 def _released(found: dict[str, Any] | None) -> list[Text]:
@@ -192,12 +199,12 @@ def _listed(head: str, lines: list[str]) -> list[Text]:
     return [Text(head), *(Text(f"- {line}") for line in lines)] if lines else []
 
 
-def _missing(topic: dict[str, Any]) -> list[str]:
+def _missing(topic: dict[str, Any], source: str = "the source") -> list[str]:
     """What is missing of a topic at the target, and what is not known of it."""
     lines = []
     if topic["messages"]:
         up_to = "" if topic["counted"] else "up to "
-        lines.append(f"{up_to}{counted(topic['messages'], 'message is')} only at the source")
+        lines.append(f"{up_to}{counted(topic['messages'], 'message is')} only at {source}")
     if topic["problem"]:
         lines.append(topic["problem"])
     known = [_last_known(each) for each in topic["unknown_queues"]]
@@ -259,7 +266,7 @@ def _verified(audit: dict[str, Any] | None) -> tuple[object, object]:
     return ("", "") if audit is None else (audit["not_verified"], sum(audit["differences"].values()))
 
 
-def _groups(found: dict[str, Any]) -> Any:
+def _groups(found: dict[str, Any], source: str = "the source") -> Any:
     names = ("group", "topic", "redelivered", "missed", "without_offset", "not_copied", "before_start", "in_flight")
     heads = (
         *("group", "topic", "redelivered", "missed", "no offset", "not copied yet", "before the copy"),
@@ -268,5 +275,5 @@ def _groups(found: dict[str, Any]) -> Any:
     return table(
         heads,
         [[group[name] for name in names] for group in found["groups"]],
-        empty="no offset of a group is known at the source",
+        empty=f"no offset of a group is known at {source}",
     )
