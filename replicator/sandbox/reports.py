@@ -65,6 +65,7 @@ class TopicHeld(Report):
     topic: str
     queues: Annotated[int, Field(description="on all brokers together")]
     messages: Annotated[int, Field(description="those that are still there")]
+    perms: Annotated[list[int], Field(description="one where all brokers agree; 6: read and write, 4: read alone")]
 
 
 class Produced(Report):
@@ -73,6 +74,7 @@ class Produced(Report):
     cluster: str
     topic: str
     messages: int
+    first: Annotated[int, Field(description="number of the first one")]
 
 
 class Consumed(Report):

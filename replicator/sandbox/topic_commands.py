@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from replicator.client.topics import READABLE, WRITABLE
 from replicator.command_app import completing
 from replicator.command_output import Output, Shown, separator, show
 from replicator.errors import ConfigError
@@ -41,7 +42,7 @@ def topics(
     cluster: Annotated[str, typer.Option(help="Where; default: all clusters.")] = "",
     output: Shown = Output.TABLE,
 ) -> None:
-    """List the topics, without those of the system, and how many messages each has."""
+    """List the topics, without those of the system, how many messages each has, and who may use it."""
     run(lambda: _topics(cluster, output=output))
 
 
@@ -53,11 +54,14 @@ def produce(
     rate: Annotated[int, typer.Option(help="Messages each second; 0: as many as possible.", min=0)] = 0,
     keys: Annotated[str, typer.Option(help="Key of each message; {n} stands for its number.")] = "order-{n}",
     tag: Annotated[str, typer.Option(help="Tag of all messages.")] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Send even where the topic's perm keeps clients from it.")
+    ] = False,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Send messages to a topic, over all its queues in turn."""
+    """Send messages to a topic, over all its queues in turn; numbers go on where the topic ends."""
     shape = traffic.Shape(size=size, keys=keys, tag=tag)
-    run(lambda: _produce(topic, cluster, shape=shape, count=count, rate=rate, output=output))
+    run(lambda: _produce(topic, cluster, shape=shape, count=count, rate=rate, force=force, output=output))
 
 
 def consume(
@@ -101,23 +105,34 @@ async def _topics(cluster: str, *, output: Output) -> int:
     first = traffic.choose(state, cluster)
     for record in [first] if cluster else state.read().values():
         async with traffic.opened(record, state) as client:
-            for name, queues, messages in await traffic.held(client):
-                found.append(TopicHeld(cluster=record.name, topic=name, queues=queues, messages=messages))
-    table = Table("cluster", "topic", "queues", "messages", box=None, pad_edge=False)
+            for name, queues, messages, perms in await traffic.held(client):
+                held = TopicHeld(cluster=record.name, topic=name, queues=queues, messages=messages, perms=perms)
+                found.append(held)
+    table = Table("cluster", "topic", "queues", "messages", "perm", box=None, pad_edge=False)
     for each in found:
-        table.add_row(each.cluster, each.topic, str(each.queues), f"{each.messages:{separator()}}")
+        counts = str(each.queues), f"{each.messages:{separator()}}"
+        table.add_row(each.cluster, each.topic, *counts, ", ".join(map(_perm, each.perms)))
     show(found, output, table if found else Text("There are no topics."))
     return 0
 
 
-async def _produce(topic: str, cluster: str, *, shape: traffic.Shape, count: int, rate: int, output: Output) -> int:
+def _perm(perm: int) -> str:
+    """A perm as brokers have it, and what it keeps clients from."""
+    return f"{perm}{'' if perm & WRITABLE else ' read-only' if perm & READABLE else ' closed'}"
+
+
+async def _produce(
+    topic: str, cluster: str, *, shape: traffic.Shape, count: int, rate: int, force: bool, output: Output
+) -> int:
     state, sent = State(), 0
     record = traffic.choose(state, cluster)
     async with traffic.opened(record, state) as client:
+        queues = await traffic.writable(client, topic, force=force)
+        first = await traffic.end_of(client, queues, topic)
         with progress(f"Sending to {topic} …") as say:
-            async for sent in traffic.produce(client, topic, shape, count=count, rate=rate):
+            async for sent in traffic.produce(client, topic, shape, queues, first=first, count=count, rate=rate):
                 say(f"Sent {sent:,} of {count:,} to {topic} …")
-    found = Produced(cluster=record.name, topic=topic, messages=sent)
+    found = Produced(cluster=record.name, topic=topic, messages=sent, first=first)
     show(found, output, Text(f"Sent {counted(sent, 'message')} to {topic} at {record.name}."))
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
@@ -18,7 +18,7 @@ from replicator.client.queue_range import read_range
 from replicator.client.security import Credentials, Security, tls_context
 from replicator.client.send import new_fields, send_batch
 from replicator.client.system_topics import is_system
-from replicator.client.topics import TopicConfig, read_topics, write_topic
+from replicator.client.topics import WRITABLE, TopicConfig, read_topics, write_topic
 from replicator.errors import ConfigError, SandboxError
 from replicator.protocol import properties
 from replicator.protocol.batch import new_entry
@@ -34,11 +34,13 @@ __all__ = [
     "choose",
     "consume",
     "create",
+    "end_of",
     "held",
     "opened",
     "places",
     "produce",
     "start_of",
+    "writable",
 ]
 
 #: Seconds between two batches to the same queue, and between two looks at a queue's end.
@@ -173,36 +175,71 @@ async def places(client: Client, topic: str) -> list[Place]:
     return found
 
 
-async def held(client: Client) -> list[tuple[str, int, int]]:
-    """Each topic that is not of the system, with its queues and messages on all brokers."""
+async def writable(client: Client, topic: str, *, force: bool) -> list[Place]:
+    """The queues of `topic` that clients send to: brokers themselves take messages whatever the perm is.
+
+    Args:
+        force: all queues.
+
+    Raises:
+        SandboxError: no broker has the topic, or clients may send to none of its queues.
+    """
+    everywhere = await places(client, topic)
+    if force:
+        return everywhere
+    held_by = {place.broker: (await read_topics(client.master(place.broker))).topics[topic] for place in everywhere}
+    open_to_clients = [
+        place
+        for place in everywhere
+        if held_by[place.broker].perm & WRITABLE and place.queue_id < held_by[place.broker].write_queues
+    ]
+    if not open_to_clients:
+        perms = ", ".join(sorted({str(topic.perm) for topic in held_by.values()}))
+        raise SandboxError(
+            f"topic {topic!r} has perm {perms}: clients cannot send there (with --protect-target, copies are such)",
+            hint="produce at the other cluster, or give --force to send all the same",
+        )
+    return open_to_clients
+
+
+async def end_of(client: Client, queues: Sequence[Place], topic: str) -> int:
+    """How many messages the queues have ever had."""
+    return sum([await max_offset(client.master(place.broker), topic, place.queue_id) for place in queues])
+
+
+async def held(client: Client) -> list[tuple[str, int, int, list[int]]]:
+    """Each topic that is not of the system, with its queues, messages and perms on all brokers."""
     system = {*client.brokers(), client.known_as}
-    found: dict[str, tuple[int, int]] = {}
+    found: dict[str, tuple[int, int, set[int]]] = {}
     for broker in client.brokers():
         master = client.master(broker)
         for name, topic in (await read_topics(master)).topics.items():
             if is_system(name, system):
                 continue
-            queues, messages = found.get(name, (0, 0))
+            queues, messages, perms = found.get(name, (0, 0, set[int]()))
             for i in range(topic.queues):
                 messages += await max_offset(master, name, i) - await min_offset(master, name, i)
-            found[name] = (queues + topic.queues, messages)
-    return [(name, *counts) for name, counts in sorted(found.items())]
+            found[name] = (queues + topic.queues, messages, perms | {topic.perm})
+    return [(name, queues, messages, sorted(perms)) for name, (queues, messages, perms) in sorted(found.items())]
 
 
-async def produce(client: Client, topic: str, shape: Shape, *, count: int, rate: int) -> AsyncIterator[int]:
-    """Sends `count` messages over all queues in turn, `rate` each second; yields how many are sent.
+async def produce(
+    client: Client, topic: str, shape: Shape, queues: Sequence[Place], *, first: int, count: int, rate: int
+) -> AsyncIterator[int]:
+    """Sends `count` messages over `queues` in turn, `rate` each second; yields how many are sent.
 
     Args:
+        first: the number of the first one.
         rate: 0: as many as possible.
     """
-    queues, sent, clock = await places(client, topic), 0, asyncio.get_running_loop().time
+    sent, clock = 0, asyncio.get_running_loop().time
     began = clock()
     while sent < count:
         if rate:
             await asyncio.sleep(max(_TICK, began + (sent + 1) / rate - clock()))
         due = min(count, int((clock() - began) * rate) if rate else sent + _AT_ONCE)
         batches: dict[Place, list[bytes]] = {}
-        for number in range(sent, due):
+        for number in range(first + sent, first + due):
             queue, order = queues[number % len(queues)], shape.entry(number)
             batch = batches.setdefault(queue, [])
             if batch and sum(map(len, batch)) + len(order) > _BATCH:
