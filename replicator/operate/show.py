@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rich.console import RenderableType
-from rich.table import Column, Table
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
 from rich.text import Text
 
+from replicator.client.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from replicator.command_output import separator
 from replicator.observe.printable import one_line
 
-__all__ = ["cell", "cluster_table", "lag_table", "table"]
+__all__ = ["cell", "cluster_table", "lag_table", "reasons", "table", "topic_name"]
+
+#: What people call the topics in which brokers keep what is not due yet.
+_WAITING_IN: Final = {SCHEDULE_TOPIC: "delayed messages", TIMER_TOPIC: "timer messages"}
+#: Columns that no table needs.
+_ENDLESS: Final = 100_000
+#: Topics that are named with a reason; the others are counted.
+_NAMED: Final = 3
 
 _STYLES: Final = {
     "running": "green",
@@ -22,15 +31,45 @@ _STYLES: Final = {
     "stalled": "red",
 }
 
+#: Numbers of a topic, by their heads.
+_NUMBERS: Final = {
+    "lag": "lag_messages",
+    "lag s": "lag_seconds",
+    "copied": "copied",
+    "unverified s": "verified_age_seconds",
+    "differ": "audit_differences",
+}
+
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, empty: str) -> RenderableType:
     """A table, or `empty` if it has no rows."""
     if not rows:
         return Text(empty, style="dim")
-    drawn = Table(*(Column(name, overflow="fold") for name in columns), box=None, pad_edge=False)
-    for row in rows:
-        drawn.add_row(*(cell(value) for value in row))
-    return drawn
+    return _Fitting(columns, [[cell(value) for value in row] for row in rows])
+
+
+class _Fitting:
+    """Where the terminal is narrow, heads are broken between words first, then values where they must; never a word
+    of a head.
+    """
+
+    def __init__(self, heads: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
+        self._heads, self._rows = heads, rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        drawn = self._drawn(narrow=False)
+        wanted = Measurement.get(console, options.update_width(_ENDLESS), drawn).maximum
+        yield drawn if wanted <= options.max_width else self._drawn(narrow=True)
+
+    def _drawn(self, *, narrow: bool) -> Table:
+        drawn = Table(box=None, pad_edge=False)
+        for index, head in enumerate(self._heads):
+            word = max(map(len, head.split()), default=0)
+            widest = max(word, *(row[index].cell_len for row in self._rows))
+            drawn.add_column(head, overflow="fold", min_width=word, max_width=widest if narrow else None)
+        for row in self._rows:
+            drawn.add_row(*row)
+        return drawn
 
 
 def cell(value: Any, comma: str | None = None) -> Text:
@@ -57,22 +96,39 @@ def cluster_table(cluster: Mapping[str, Any]) -> RenderableType:
     )
 
 
+def topic_name(topic: str, *, quiet: bool) -> str:
+    """A topic for people; empty where nobody need know of it.
+
+    Args:
+        quiet: whether nothing waits in it, and all is well with it.
+    """
+    return "" if quiet and topic in _WAITING_IN else _WAITING_IN.get(topic, topic)
+
+
+def reasons(found: Sequence[tuple[str, str]]) -> list[Text]:
+    """Below a table, since they are long: each reason once, with the names that it is of."""
+    named: dict[str, list[str]] = {}
+    for name, reason in found:
+        if reason:
+            named.setdefault(reason, []).append(name)
+    lines = []
+    for reason, names in named.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        lines.append(Text(one_line(f"{', '.join(names[:_NAMED])}{more}: {reason}")))
+    return lines
+
+
 def lag_table(connectors: Mapping[str, Any]) -> RenderableType:
-    """The topics of all connectors."""
-    rows = [
-        [
-            name,
-            topic["topic"],
-            "stalled" if topic["stalled"] else topic["state"],
-            topic["lag_messages"],
-            topic["lag_seconds"],
-            topic["copied"],
-            topic["verified_age_seconds"],
-            topic["audit_differences"],
-            topic["reason"],
-        ]
-        for name, found in connectors.items()
-        for topic in found["status"]["topics"]
-    ]
-    columns = ("connector", "topic", "state", "lag", "lag s", "copied", "unverified s", "differ", "reason")
-    return table(columns, rows, empty="nothing is copied yet")
+    """The topics of all connectors, and why they are not as they should be."""
+    rows, why = list[list[Any]](), list[tuple[str, str]]()
+    for name, found in connectors.items():
+        for topic in found["status"]["topics"]:
+            quiet = topic["state"] == "RUNNING" and not (
+                topic["stalled"] or topic["lag_messages"] or topic["audit_differences"] or topic["reason"]
+            )
+            if shown := topic_name(topic["topic"], quiet=quiet):
+                state = "stalled" if topic["stalled"] else topic["state"]
+                rows.append([name, shown, state, *(topic[number] for number in _NUMBERS.values())])
+                why.append((shown, topic["reason"]))
+    columns = ("connector", "topic", "state", *_NUMBERS)
+    return Group(table(columns, rows, empty="nothing is copied yet"), *reasons(why))
