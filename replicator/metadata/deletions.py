@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from replicator.metadata.action import Action, DropGroup, DropTopic, Forbid
 from replicator.metadata.ledger import DRIFT, Ledger, Planned
 
 __all__ = ["emptied", "is_deletion", "unless", "unsure"]
+
+_UNSURE: Final = (
+    "the source may still have it: no master of {names} answers there: wait for one, or say that it is gone for"
+    " good (`replicator brokers forget`)"
+)
 
 
 def is_deletion(action: Action) -> bool:
@@ -32,7 +38,8 @@ def unsure(
     to read a topic, as lifted there.
 
     A broker that is away when a worker starts is unknown to it, and a slave learns of things later than its
-    master: that neither lists something proves nothing.
+    master: that neither lists something proves nothing. Where no master answers at all, nothing is said of it: who
+    reads while the source is dead that something is not seen there might delete what is in use.
 
     Args:
         masters: the source's brokers whose masters have answered.
@@ -41,18 +48,16 @@ def unsure(
     """
     listed = {*known}
 
-    def judged(action: Action) -> Action:
+    def judged(action: Action) -> Action | None:
         lifts = isinstance(action.write, Forbid) and action.write.readable
         if not lifts and not isinstance(action.write, DropTopic | DropGroup):
             return action
         away = {*(brokers(action) or ("its brokers",)), *listed} - {*masters}
         if not away or action.blocked == DRIFT:
             return action
-        names = ", ".join(sorted(away))
-        why = f"the source may still have it: no master of {names} answers there: wait for one, or delete it here"
-        return replace(action, blocked=why)
+        return replace(action, blocked=_UNSURE.format(names=", ".join(sorted(away)))) if masters else None
 
-    return Planned([judged(action) for action in planned.actions], planned.wanted)
+    return Planned([each for each in map(judged, planned.actions) if each is not None], planned.wanted)
 
 
 def emptied(

@@ -41,7 +41,8 @@ _NOT_COPIED: Final = (
     " take them out of it there with `mqadmin updateOrderConf`"
 )
 _SILENT: Final = (
-    "the source may still have it: name server {addresses} does not answer there: wait for it, or delete it here"
+    "the source may still have it: name server {addresses} does not answer there: wait for it, or take it out of"
+    " the settings if it is gone for good"
 )
 _EMPTIED: Final = (
     "all {count} that were synced are gone at the source at once, as when its name servers have lost their disks:"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replicator.metadata.action import Action, DropTopic, Forbid
+from replicator.metadata.action import Action, DropGroup, DropTopic, Forbid, WriteGroup
 from replicator.metadata.deletions import emptied, unsure
 from replicator.metadata.ledger import DRIFT, Entry, Planned
 
@@ -36,6 +36,8 @@ def test_what_no_master_denies_is_not_gone() -> None:
     assert judged(drop, ["a", "b"]) == ""
     assert "no master of b answers" in judged(drop, ["a"])
     assert "no master of a answers" in judged(drop, ["b"])
+    assert "delete it here" not in judged(drop, ["a"]), "a group that is in use may be only there"
+    assert "`replicator brokers forget`" in judged(drop, ["a"])
     assert judged(ban, []) == ""  # it is set there, whatever others have
     drifted = Action(
         kind="groups",
@@ -47,3 +49,12 @@ def test_what_no_master_denies_is_not_gone() -> None:
         blocked=DRIFT,
     )
     assert judged(drifted, []) == DRIFT
+
+
+def test_of_a_source_that_does_not_answer_nothing_is_said_to_be_gone() -> None:
+    """Whoever was told so while it was dead might delete a group that is in use."""
+    drop = Action(kind="groups", broker="x", key="G", before={}, after=None, write=DropGroup("G"))
+    ban = Action(kind="groups", broker="x", key="G", before={}, after={}, write=Forbid("G", "T", readable=True))
+    other = Action(kind="groups", broker="x", key="H", before={}, after={}, write=WriteGroup({}))
+    found = unsure(Planned([drop, ban, other], {}), [], lambda _: ["a"], ["a"])
+    assert found.actions == [other]
