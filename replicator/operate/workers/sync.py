@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from replicator.command_output import Output, Shown, show
@@ -15,7 +15,7 @@ from replicator.exit_codes import ExitCode
 from replicator.observe.counted import counted
 from replicator.observe.moment import moment
 from replicator.observe.pending_lines import pending_lines, released_lines
-from replicator.operate.show import table
+from replicator.operate.show import reasons, table, topic_name
 from replicator.operate.workers.rest import HERE, Rest, Url, path
 
 __all__ = ["Drain", "apply", "failed_over", "failover", "plan", "readiness", "report_of"]
@@ -245,20 +245,25 @@ def _short(settings: dict[str, Any] | None) -> str:
     )
 
 
-def _topics(found: dict[str, Any]) -> Any:
+def _topics(found: dict[str, Any]) -> RenderableType:
     audits = {audit["topic"]: audit for audit in found["verified"]}
-    rows = [
-        [
-            *(topic[name] for name in ("topic", "target")),
-            topic["messages"] if topic["counted"] else f"up to {topic['messages']}",
-            float(topic["seconds"]) if topic["seconds_known"] else "not known",
-            *_verified(audits.get(topic["topic"])),
-            topic["problem"],
-        ]
-        for topic in found["topics"]
-    ]
-    heads = ("topic", "at the target", "missing", "seconds", "not verified", "differ", "problem")
-    return table(heads, rows, empty="no topic")
+    rows, why = list[list[Any]](), list[tuple[str, str]]()
+    for topic in found["topics"]:
+        known = topic["counted"] and topic["seconds_known"]
+        quiet = known and not (topic["messages"] or topic["problem"])
+        if name := topic_name(topic["topic"], quiet=quiet):
+            rows.append(
+                [
+                    name,
+                    topic_name(topic["target"], quiet=False),
+                    topic["messages"] if topic["counted"] else f"up to {topic['messages']}",
+                    float(topic["seconds"]) if topic["seconds_known"] else "not known",
+                    *_verified(audits.get(topic["topic"])),
+                ]
+            )
+            why.append((name, topic["problem"]))
+    heads = ("topic", "at the target", "missing", "seconds", "not verified", "differ")
+    return Group(table(heads, rows, empty="no topic"), *reasons(why))
 
 
 def _verified(audit: dict[str, Any] | None) -> tuple[object, object]:

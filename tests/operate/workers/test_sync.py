@@ -20,12 +20,16 @@ from tests.client.peer import unused_port
 
 
 def drawn(**known: Any) -> list[str]:
+    return lines(**known)[1].split("  ")
+
+
+def lines(**known: Any) -> list[str]:
     topic = {"topic": "orders", "target": "orders", "messages": 5, "counted": True, "seconds": 2, "problem": ""}
     audit = {"topic": "orders", "not_verified": 0, "differences": {}}
     found = {"topics": [topic | {"seconds_known": True} | known], "verified": [audit]}
     console = Console(width=120, record=True)
     console.print(_topics(found))
-    return console.export_text().splitlines()[1].split("  ")
+    return [line.rstrip() for line in console.export_text().splitlines()]
 
 
 def test_what_is_missing_and_how_old_it_is() -> None:
@@ -42,7 +46,19 @@ def test_what_is_not_known_is_not_shown_as_a_number() -> None:
 def test_waiting_messages_are_in_no_audit() -> None:
     """Every source of 4.9 has this topic."""
     row = [cell.strip() for cell in drawn(topic="SCHEDULE_TOPIC_XXXX", target="parked") if cell.strip()]
-    assert row == ["SCHEDULE_TOPIC_XXXX", "parked", "5", "2.0"]
+    assert row == ["delayed messages", "parked", "5", "2.0"]
+
+
+def test_where_nothing_waits_no_topic_of_the_system_is_shown() -> None:
+    """Of each source there would be one."""
+    assert lines(topic="SCHEDULE_TOPIC_XXXX", messages=0) == ["no topic"]
+
+
+def test_problems_stand_below() -> None:
+    """They are long, and a table has 80 columns."""
+    shown = lines(problem="the source has messages that cannot be counted")
+    assert shown[1].split() == ["orders", "orders", "5", "2.0", "0", "0"]
+    assert shown[2:] == ["orders: the source has messages that cannot be counted"]
 
 
 SWITCHES = ["failover"], ["reverse", "--back-url", "127.0.0.1:1"], ["failback", "--back-url", "127.0.0.1:1"]
