@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     Task,
@@ -23,10 +23,22 @@ from replicator.observe.jobs import JobNumbers, served
 __all__ = ["JobProgress", "watched"]
 
 
-class _Rate(ProgressColumn):
-    """The current rate per second."""
+_MESSAGES: Final = "messages"
+
+
+class _Done(ProgressColumn):
+    """How many of how many."""
 
     def render(self, task: Task) -> Text:
+        return Text(f"{task.completed:,.0f} of {task.total or 0:,.0f}", style="progress.download")
+
+
+class _Rate(ProgressColumn):
+    """The current rate of messages per second; of the few queues, which end when they want, it would say nothing."""
+
+    def render(self, task: Task) -> Text:
+        if task.description != _MESSAGES:
+            return Text()
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s")
 
@@ -38,7 +50,7 @@ class JobProgress:
         self._drawn = drawn
         self._numbers = numbers
         self._most = messages
-        self._messages = None if messages is None else drawn.add_task("messages", total=messages)
+        self._messages = None if messages is None else drawn.add_task(_MESSAGES, total=messages)
         self._queues = None if queues is None else drawn.add_task("queues", total=queues)
 
     def moved(self, messages: int) -> None:
@@ -71,7 +83,7 @@ def watched(
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(separator=" of "),
+        _Done(),
         _Rate(),
         TimeElapsedColumn(),
         TextColumn("left"),

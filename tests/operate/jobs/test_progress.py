@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -22,7 +23,10 @@ def test_bars_with_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
             job.moved(10_000 * second)
         job.ended(messages=50_000, failed=False, findings={})
     shown = screen.getvalue()
-    assert "50000 of 100000" in shown
+    assert "50,000 of 100,000" in shown
     assert "10,000/s" in shown
     assert "0:00:05 left 0:00:05" in shown
     assert "1 of 4" in shown
+    of_queues = [line for line in re.split(r"[\r\n]", shown) if "of 4 " in line]
+    assert of_queues
+    assert not any("/s" in line for line in of_queues)
