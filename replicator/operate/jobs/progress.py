@@ -34,7 +34,7 @@ class _Done(ProgressColumn):
 
 
 class _Rate(ProgressColumn):
-    """The current rate of messages per second; of the few queues, which end when they want, it would say nothing."""
+    """The current rate of messages per second; of queues, which end many at a time, it would say nothing."""
 
     def render(self, task: Task) -> Text:
         if task.description != _MESSAGES:
