@@ -23,11 +23,10 @@ from replicator.operate.jobs.progress import watched
 from replicator.operate.jobs.verify_report import (
     ReportFile,
     Verdict,
-    conclusion,
     counts_of,
-    findings,
     noted,
     render,
+    told,
 )
 from replicator.operate.options import SELECTION, ConfigFile, MetricsPort, with_settings
 from replicator.operate.reports import VerifyReport
@@ -80,7 +79,9 @@ def verify(
             show_default=False,
         ),
     ] = None,
-    first: Annotated[int, typer.Option("--first", min=1, help="Findings shown per queue and kind.")] = 20,
+    first: Annotated[
+        int, typer.Option("--first", min=1, help="Findings per kind; with -o json per queue, too.")
+    ] = 20,
     report: Annotated[
         Path | None, typer.Option("--report", help="File for a report in Markdown.", show_default=False)
     ] = None,
@@ -118,7 +119,7 @@ def verify(
         for each in found
     ]
     columns = ("queue", "offsets", "behind", "selected", "copies", "found")
-    lines = [Text(line) for line in (*findings(found), conclusion(found, verdict))]
+    lines = [Text(line) for line in told(found, verdict, most=first)]
     show(result, output, Group(table(columns, rows, empty="no queue"), *lines))
     if written is not None:  # after hours of reading the outcome is on the screen, whatever becomes of the file
         written.write(render(found, verdict))

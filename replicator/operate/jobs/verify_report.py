@@ -15,8 +15,17 @@ from replicator.ranges.comparer import Caveat, Compared
 from replicator.ranges.findings import KINDS, Finding
 from replicator.ranges.pairing import RUN
 
-__all__ = ["ReportFile", "Verdict", "conclusion", "counts_of", "findings", "noted", "render"]
+__all__ = ["ReportFile", "Verdict", "conclusion", "counts_of", "findings", "noted", "render", "told"]
 
+#: Why there may be something behind where a worker says that the lag is 0.
+_BEHIND_WORDS: Final = (
+    "behind: offsets of the source after a queue's last copy, which were not compared: not copied yet, or nothing"
+    " that the route copies, as what came here from the target before (--complete looks at them, too)"
+)
+_EXTRA_WORDS: Final = (
+    "all that differs is extra: sent to the target itself, or copied there from another cluster. Where that is as"
+    " it should be, as after a way back or with two routes into one topic, give --ignore-extra"
+)
 _COLUMNS: Final = ("queue", "target", "start", "end", "behind", "selected", "copies", "digests", "found")
 #: Characters of a queue's bar.
 _WIDTH: Final = 60
@@ -154,14 +163,37 @@ def noted(each: Compared) -> str:
     return "; ".join(filter(None, (each.error or counts, each.caveat)))
 
 
+def told(found: Sequence[Compared], verdict: Verdict, *, most: int) -> Iterator[str]:
+    """What stands below the table for people: `most` findings of each kind, how many there are, and the verdict."""
+    counts, listed = counts_of(found), dict.fromkeys(KINDS, 0)
+    for kind, line in _findings(found):
+        listed[kind] += 1
+        if listed[kind] <= most:
+            yield line
+    if sum(counts.values()) > sum(min(count, most) for count in listed.values()):
+        yield "… and others: -o json and --report have more of them"
+    if counts:
+        yield f"in all: {', '.join(f'{kind} {count:,}' for kind, count in counts.items())}"
+    if any(each.behind for each in found):
+        yield _BEHIND_WORDS
+    if [*counts] == ["extra"]:
+        yield _EXTRA_WORDS
+    yield conclusion(found, verdict)
+
+
 def findings(found: Sequence[Compared]) -> Iterator[str]:
     """The first findings of each queue."""
+    return (line for _, line in _findings(found))
+
+
+def _findings(found: Sequence[Compared]) -> Iterator[tuple[str, str]]:
+    """With the kind of each."""
     for each in found:
         for one in each.findings:
             source = "" if one.source is None else f" source {each.key}/{one.source}"
             target = "" if one.target is None else f" target {each.target}/{one.target}"
             detail = f" ({one.detail})" if one.detail else ""
-            yield f"{one.kind}:{source}{target}{detail}{_keys(one)}"
+            yield one.kind, f"{one.kind}:{source}{target}{detail}{_keys(one)}"
 
 
 def _keys(one: Finding) -> str:

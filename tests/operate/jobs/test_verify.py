@@ -16,6 +16,7 @@ from replicator.cli import app
 from replicator.errors import StartupError
 from replicator.operate.jobs import verify
 from replicator.ranges.comparer import Compared
+from replicator.ranges.findings import Finding
 
 SIDES = ("--source", "a:1", "--target", "b:1")
 SAME = Compared("t/a/0", "t/b/0", 0, 9, 0, selected=9, copies=9)
@@ -87,3 +88,28 @@ def test_the_outcome_is_shown_whatever_becomes_of_the_report(
     ended = verified("--report", str(place / "report.md"))
     assert "source and target agree" in ended.stdout
     assert isinstance(ended.exception, StartupError)
+
+
+def test_what_people_read_of_it_fits_on_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some findings of each kind, how many there are, and what to do where only messages of others are found."""
+    extras = [Finding("extra", None, offset) for offset in range(20)]
+    Job(
+        monkeypatch,
+        *(Compared(f"t/a/{i}", "t/b/0", 0, 9, 10, counts={"extra": 30}, findings=extras) for i in (1, 2)),
+    )
+    lines = verified().stdout.splitlines()
+    assert sum(line.startswith("extra: ") for line in lines) == 20
+    assert "in all: extra 60" in lines
+    assert any(line.startswith("behind: offsets of the source after a queue's last copy") for line in lines)
+    assert any("give --ignore-extra" in line for line in lines)
+    assert lines[-1] == "source and target differ"
+    assert sum(len(queue["findings"]) for queue in json.loads(verified("-o", "json").stdout)["queues"]) == 40
+
+
+def test_what_is_wrong_is_not_called_extra_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {"missing": 1, "extra": 1}
+    Job(monkeypatch, Compared("t/a/0", "t/b/0", 0, 9, 0, counts=counts, findings=[Finding("missing", 3, None)]))
+    shown = verified().stdout
+    assert "in all: missing 1, extra 1" in shown
+    assert "--ignore-extra" not in shown
+    assert "behind:" not in shown
