@@ -268,6 +268,7 @@ async def _report(
         "offsets": sum(not each.error for each in done if each.action.kind == "offsets"),
         "topics_opened": _opened(done),
         "groups": [group for group in groups if how.concerns(group["topic"])],
+        "synced": route.sync.synced_offsets(how.concerns) if dead else None,
         "pending": {**pending, "messages": [each for each in pending["messages"] if how.concerns(each["topic"])]},
         "released": released,
         "problems": [*lost, *failed]

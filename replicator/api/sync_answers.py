@@ -146,6 +146,23 @@ class Readiness(Answer):
     pending: Pending
 
 
+class SyncedGroup(Answer):
+    """A consumer group whose offsets at the target are those of the last sync."""
+
+    group: str
+    queues: Annotated[int, Field(description="in which it has an offset at the target")]
+
+
+class SyncedOffsets(Answer):
+    """As of when the offsets at the target are, where the source cannot be asked."""
+
+    at: Annotated[
+        float | None,
+        Field(description="when all of them were synced last, in seconds since the epoch; null: that is not known"),
+    ]
+    groups: Annotated[list[SyncedGroup], Field(description="those that have offsets there")]
+
+
 class FailoverReport(Answer):
     """What a failover has done, or would do."""
 
@@ -158,6 +175,10 @@ class FailoverReport(Answer):
     offsets: Annotated[int, Field(description="consumer offsets written")]
     topics_opened: list[str]
     groups: list[GroupReadiness]
+    synced: Annotated[
+        SyncedOffsets | None,
+        Field(description="with `source_dead`; null without it, and where no offsets are synced"),
+    ] = None
     pending: Pending
     released: Annotated[Released | None, Field(description="null where the connector parks nothing")]
     problems: list[str]

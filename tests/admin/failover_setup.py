@@ -66,6 +66,7 @@ class Setup:
             copied=SimpleNamespace(snapshot=lambda _concerns=None: copying(plans, {})),
             hand_over=self.hand_over,
             places=self.places,
+            synced_offsets=lambda _: {"at": 12.5, "groups": [{"group": "readers", "queues": 8}]},
             in_flight_problems=[],
             ledger=SimpleNamespace(get=lambda what: self.kept.get(what, {}), put=self.keep),
         )

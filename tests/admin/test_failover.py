@@ -74,6 +74,7 @@ async def test_a_source_that_is_given_up_is_left_first(setup: Setup) -> None:
     await setup.switch(source_dead=True)
     assert setup.told[0] == "STOPPED alone"
     assert (report["stopped"], report["drained"], len(report["missing"])) == (True, False, TOPICS)
+    assert report["synced"]["groups"] == [{"group": "readers", "queues": 8}]
     (unknown,) = report["missing"][0]["unknown_queues"]
     assert unknown == {"broker": "dead", "queue": 0, "position": None, "copied_until": None}
 

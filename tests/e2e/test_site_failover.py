@@ -157,6 +157,8 @@ async def test_the_source_is_dead(clusters: ClusterPool, tmp_path: Path, topic_n
             assert code == 5
             assert not report["drained"]
             assert "is not known" in report["missing"][0]["problem"]
+            assert report["synced"]["groups"] == [{"group": group, "queues": 2}]
+            assert report["synced"]["at"] > 0
             assert await perms(target, topic) == {6}
             assert await offsets_of(target, group, topic) == {("west-a", 0): 20, ("west-a", 1): 50}
             rest = await java_consume(target.namesrv, topic, group=group, count=130, idle=40)

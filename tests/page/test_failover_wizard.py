@@ -30,6 +30,7 @@ REPORT = {
         "problems": [],
     },
     "released": None,
+    "synced": {"at": 1764000000.0, "groups": [{"group": "readers", "queues": 8}]},
     "problems": [],
 }
 
@@ -87,6 +88,7 @@ async def test_a_run_is_shown_with_its_report(
     assert title in text
     assert re.search(r"Offsets (to write|written)</dt><dd>7<", text)
     assert "orders: 7 timer messages" in text
+    assert re.search(r"readers: as of 2025-11-24[^<]*, 8 queues<", text)
     assert [how.dry_run for how in asked] == [dry_run == "yes"]
 
 

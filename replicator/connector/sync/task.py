@@ -18,6 +18,7 @@ from replicator.connector.sync.acl import KIND, AclSync, Done, Step
 from replicator.connector.sync.copied_queues import CopiedQueues
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.connector.sync.report import SyncReport
+from replicator.connector.sync.synced_offsets import synced_offsets
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError
 from replicator.metadata.action import Action, Unasked
@@ -133,6 +134,23 @@ class SyncTask:
         """Where all groups stand."""
         async with self._lock:
             return await self._syncer.places.read(self.copied.snapshot().queue)
+
+    def synced_offsets(self, concerns: Callable[[str], bool] = lambda _: True) -> dict[str, Any] | None:
+        """As of when the offsets of which groups are at the target, as `places` found them; None: none are synced.
+
+        Args:
+            concerns: of which topics of the source.
+        """
+        if "offsets" not in self._kinds:
+            return None
+        groups = {entry.source for (_, item), entry in self.ledger.of("groups").items() if item == entry.source}
+        return synced_offsets(
+            self._syncer.places.there.tables,
+            self.copied.snapshot(concerns).plans,
+            synced=groups,
+            selects=self._syncer.options.selector.selects,
+            at=self.status.get("kinds", {}).get("offsets", {}).get("at", 0.0),
+        )
 
     async def check(self) -> None:
         """Whether what is asked for can be done at all.

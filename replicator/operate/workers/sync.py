@@ -164,19 +164,38 @@ def report_of(found: dict[str, Any], *, source: str = "the source", target: str 
         Text("dry run: nothing was changed" if dry_run else stopped, style="bold"),
         Text(drained),
         *(Text(f"- {topic}: {line}", style="red") for topic, line in missing),
-        Text(
-            f"{counted(found['offsets'], 'offset')} {'to write' if dry_run else 'written'},"
-            f" {counted(len(found['topics_opened']), 'topic')} {'to change' if dry_run else 'changed'}"
-        ),
+        Text(_changes(found)),
+        *_synced(found, target),
         *(Text(f"- {problem}", style="red") for problem in found["problems"]),
         *_pending(found["pending"], source),
         *_released(found["released"]),
         Text(),
-        _groups(found, source),
-        Text(),
+        *([] if found.get("synced") and not found["groups"] else [_groups(found, source), Text()]),
         *([] if dry_run else [_next(found, target)]),
     ]
     return Group(*lines)
+
+
+def _changes(found: dict[str, Any]) -> str:
+    """What was written; of a dead source nobody could expect that an offset is."""
+    dry_run, offsets = found["dry_run"], found["offsets"]
+    topics = f"{counted(len(found['topics_opened']), 'topic')} {'to change' if dry_run else 'changed'}"
+    if found.get("synced") and not offsets:
+        return topics
+    return f"{counted(offsets, 'offset')} {'to write' if dry_run else 'written'}, {topics}"
+
+
+def _synced(found: dict[str, Any], target: str) -> list[Text]:
+    """As of when groups are at the target, where the source is dead; older workers do not say it."""
+    synced = found.get("synced")
+    if not synced:
+        return []
+    if not synced["groups"]:
+        return [Text(f"no group that is synced has an offset at {target}")]
+    at = synced["at"]
+    since = "the last sync, whose time is not known" if at is None else moment(at)
+    lines = [f"{each['group']}: as of {since}, {counted(each['queues'], 'queue')}" for each in synced["groups"]]
+    return _listed(f"offsets of groups at {target} are those of the last sync:", lines)
 
 
 def _next(found: dict[str, Any], target: str) -> Text:

@@ -15,7 +15,7 @@ from replicator.exit_codes import ExitCode
 from replicator.metadata.action import Unasked
 from replicator.operate.workers import sync as commands
 from replicator.operate.workers.rest import Rest
-from replicator.operate.workers.sync import _topics
+from replicator.operate.workers.sync import _topics, report_of
 from tests.client.peer import unused_port
 
 
@@ -90,3 +90,44 @@ def test_commands_end_with_1_where_something_is_not_known(command: Any, monkeypa
     assert ended.value.exit_code == ExitCode.NOT_AS_EXPECTED
     found.clear()  # and otherwise with 0
     command()
+
+
+REPORT: dict[str, Any] = {
+    **{name: [] for name in ("topics", "missing", "topics_opened", "groups", "problems")},
+    "connector": "route",
+    "dry_run": False,
+    "stopped": True,
+    "drained": False,
+    "offsets": 0,
+    "released": None,
+    "pending": {"messages": [], "uncounted": 0, "problems": []},
+}
+
+
+def reported(**found: Any) -> list[str]:
+    console = Console(width=120, record=True)
+    console.print(report_of(REPORT | found))
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("at", "since"),
+    [(1764000000.0, "as of 2025-11-24 16:00:00 UTC"), (None, "as of the last sync, whose time is not known")],
+)
+def test_as_of_when_offsets_are_at_the_target(at: float | None, since: str) -> None:
+    """With the source dead none is written any more, and nobody asks it for one: they are there already."""
+    lines = reported(
+        synced={"at": at, "groups": [{"group": "readers", "queues": 8}, {"group": "one", "queues": 1}]}
+    )
+    assert "offsets of groups at the target are those of the last sync:" in lines
+    assert f"- readers: {since}, 8 queues" in lines
+    assert f"- one: {since}, 1 queue" in lines
+    assert not any("0 offsets written" in line or "no offset of a group" in line for line in lines)
+    assert "0 topics changed" in lines
+
+
+def test_of_groups_without_offsets_it_says_so() -> None:
+    assert "no group that is synced has an offset at the target" in reported(synced={"at": 1.0, "groups": []})
+    lines = reported()
+    assert "0 offsets written, 0 topics changed" in lines
+    assert "no offset of a group is known at the source" in lines
