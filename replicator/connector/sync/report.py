@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from structlog.contextvars import get_contextvars
 
@@ -14,8 +14,12 @@ from replicator.connector.sync.ledger import SyncLedger
 from replicator.metadata.ledger import DRIFT
 from replicator.observe.logging import get_logger
 from replicator.observe.printable import printable
+from replicator.protocol.codes import Response
 
 __all__ = ["SyncReport"]
+
+#: What a broker says of an offset of a group that it does not have.
+_NO_GROUP: Final = Response.SUBSCRIPTION_GROUP_NOT_EXIST.name
 
 log = get_logger(__name__)
 
@@ -31,6 +35,9 @@ class SyncReport:
         self._ledger = ledger
         self._kinds = kinds
         self._logged: dict[str, str] = {}
+        # How often groups were synced, and how often when an offset of one that the target lacks was first seen.
+        self._group_syncs = 0
+        self._unmade: dict[tuple[str, str], int] = {}
 
     @property
     def status(self) -> dict[str, Any]:
@@ -57,13 +64,14 @@ class SyncReport:
             a problem of any kind; empty if there is none.
         """
         blocked = [action for action in actions if action.blocked]
-        failed = [each for each in done if each.error]
+        tried = [each for each in done if each.error]
+        failed = self._due(kind, tried)
         unwritten = self.note(kind, done)
         known = self.status.get("kinds", {})
         before = known.get(kind, {})
         report = {
-            "at": before.get("at", 0.0) if failures or failed else time.time(),
-            "applied": before.get("applied", 0) + len(done) - len(failed),
+            "at": before.get("at", 0.0) if failures or tried else time.time(),
+            "applied": before.get("applied", 0) + len(done) - len(tried),
             "blocked": len(blocked),
             "drift": sum(action.blocked == DRIFT for action in blocked),
             "failed": len(failed),
@@ -81,6 +89,16 @@ class SyncReport:
         self._ledger.put("status", {"owner": self._context.store.state.worker, "kinds": kinds})
         self._log(kind, blocked, failed, failures)
         return next((f"{name}: {why}" for name, each in kinds.items() for why in each["reasons"]), "")
+
+    def _due(self, kind: str, failed: Sequence[Done]) -> Sequence[Done]:
+        """What concerns an operator of it: not an offset of a new group, which the next sync of groups makes."""
+        if kind == "groups":
+            self._group_syncs += 1
+        if kind != "offsets" or "groups" not in self._kinds:
+            return failed
+        lacking = [_name(each) for each in failed if _NO_GROUP in each.error]
+        self._unmade = {name: self._unmade.get(name, self._group_syncs) for name in lacking}
+        return [each for each in failed if self._unmade.get(_name(each)) != self._group_syncs]
 
     def _log(self, kind: str, blocked: Iterable[Step], failed: Iterable[Done], failures: Mapping[str, str]) -> None:
         """Logs what an operator has to know, once each."""
@@ -115,3 +133,7 @@ class SyncReport:
         if kind != "offsets":  # there are too many of those to keep in every worker
             self._ledger.audit(entries)
         return unwritten
+
+
+def _name(done: Done) -> tuple[str, str]:
+    return done.action.broker, done.action.key

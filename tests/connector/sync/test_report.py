@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from structlog.contextvars import bound_contextvars
+from structlog.testing import capture_logs
 
 from replicator.api.sync_answers import SyncStatus
 from replicator.connector.sync.ledger import SyncLedger
@@ -75,3 +76,29 @@ def test_a_failure_has_its_reasons_and_no_success(store: Store) -> None:
     assert (topics.at, topics.applied, topics.failed, topics.blocked, topics.drift) == (0, 0, 1, 2, 1)
     assert topics.reasons == ["cluster: away", "refused"]
     assert problem == "topics: cluster: away"
+
+
+def test_offsets_of_a_new_group_wait_for_the_next_sync_of_groups(store: Store) -> None:
+    """It makes the group, and nobody has to do anything; where it does not, there is a warning."""
+    context = cast("Any", SimpleNamespace(store=store, audit=SimpleNamespace(note=lambda _: "")))
+    report = SyncReport("route", context, SyncLedger("route", store), ["groups", "offsets"])
+    failed = [Applied(_action("g in orders"), "b answered SUBSCRIPTION_GROUP_NOT_EXIST: no such group")]
+    with capture_logs() as logs:
+        report.write("groups", [], [], {}, {})
+        assert report.write("offsets", [], failed, {}, {}) == ""
+        assert report.write("offsets", [], failed, {}, {}) == ""
+        offsets = report.status["kinds"]["offsets"]
+        assert (offsets["at"], offsets["applied"], offsets["failed"]) == (0, 0, 0)
+        report.write("groups", [], [], {}, {})
+        assert [each for each in logs if each["log_level"] == "warning"] == []
+        assert report.write("offsets", [], failed, {}, {}).startswith("offsets: b answered")
+        assert [each["what"] for each in logs if each["log_level"] == "warning"] == ["offsets/b/g in orders"]
+        report.write("offsets", [], [], {}, {})
+        assert report.write("offsets", [], failed, {}, {}) == ""
+
+
+def test_where_groups_are_not_synced_nothing_makes_them(store: Store) -> None:
+    context = cast("Any", SimpleNamespace(store=store, audit=SimpleNamespace(note=lambda _: "")))
+    report = SyncReport("route", context, SyncLedger("route", store), ["offsets"])
+    failed = [Applied(_action("g in orders"), "b answered SUBSCRIPTION_GROUP_NOT_EXIST: no such group")]
+    assert report.write("offsets", [], failed, {}, {}).startswith("offsets: b answered")
