@@ -143,6 +143,8 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
     if has_stopped:
         log.info("failover writes offsets and opens topics", connector=name)
     report = await _report(worker, connector, route, how, has_stopped=has_stopped)
+    if report["stopped"] and not how.topics and (how.source_dead or not report["problems"]):
+        note(route.sync.ledger, failed_over_at=time.time())
     if how.topics:
         ledger = route.sync.ledger
         done = has_stopped and not report["problems"]
@@ -178,7 +180,7 @@ def _state_before(connector: Connector, route: Route, how: FailoverOptions) -> S
     if how.topics:
         note(route.sync.ledger, resume=before)
     else:
-        note(route.sync.ledger, resume="", opened=False)
+        note(route.sync.ledger, resume="", opened=False, failed_over_at=0.0)
     return before
 
 

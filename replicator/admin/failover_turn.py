@@ -1,8 +1,8 @@
 """One failover of a connector at a time, in the whole group: two at once would undo what the other has decided.
 
 The group's record `failover` names the process that is at it, as it is known where leases are held and at the
-target, what state the connector returns to (`resume`) once some topics are switched, and whether some were opened
-already. Nobody waits for one that has died.
+target, what state the connector returns to (`resume`) once some topics are switched, whether some were opened
+already, and when the whole connector was failed over. Nobody waits for one that has died.
 """
 
 from __future__ import annotations
@@ -16,9 +16,18 @@ from replicator.connector.route import Route
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
+from replicator.state.connector_configs import State
 from replicator.worker.worker import Worker
 
-__all__ = ["NotNow", "decided_by_hand", "note", "refuse_failover", "refuse_replaced", "taking_turn"]
+__all__ = [
+    "NotNow",
+    "decided_by_hand",
+    "failed_over_at",
+    "note",
+    "refuse_failover",
+    "refuse_replaced",
+    "taking_turn",
+]
 
 #: Seconds between two checks of whether another worker is still at it.
 _POLL_INTERVAL: Final = 0.2
@@ -90,8 +99,13 @@ def refuse_failover(worker: Worker, name: str) -> None:
 
 def decided_by_hand(ledger: SyncLedger) -> None:
     """Somebody says what state the connector is in: no failover, interrupted or going on, returns it to another."""
-    if ledger.get("failover").keys() & {"resume", "opened"}:
-        note(ledger, resume="", opened=False)
+    if ledger.get("failover").keys() & {"resume", "opened", "failed_over_at"}:
+        note(ledger, resume="", opened=False, failed_over_at=0.0)
+
+
+def failed_over_at(ledger: SyncLedger, state: State) -> float | None:
+    """When a connector in this state was failed over, in seconds since the epoch; None: it is not."""
+    return ledger.get("failover").get("failed_over_at") if state is State.STOPPED else None
 
 
 async def _others_end(worker: Worker, route: Route, *, source_dead: bool) -> None:

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from replicator.admin.failover_turn import NotNow
+from replicator.admin.failover_turn import NotNow, failed_over_at
 from replicator.admin.group_view import GroupView
 from replicator.admin.kept_answers import Kept, KeptAnswers
 from replicator.admin.readiness import LAST_SEEN, readiness, reasons_of_groups, reasons_of_topics
 from replicator.admin.target_losses import TARGET_LOSS
 from replicator.admin.verified_queues import differing
 from replicator.connector.route import Route
+from replicator.connector.sync.ledger import SyncLedger
 from replicator.observe.duration import duration
 from replicator.observe.moment import moment
 from replicator.observe.pending_lines import pending_lines
@@ -111,7 +112,8 @@ class Overview:
 
     async def _readiness(self, name: str) -> dict[str, Any]:
         route, worker = self._route(name), self._worker
-        return await readiness(route, worker.context, seen_at=worker.refresher.seen_at)
+        over = failed_over_at(SyncLedger(name, worker.store), worker.connectors.get(name).state)
+        return await readiness(route, worker.context, seen_at=worker.refresher.seen_at, failed_over_at=over)
 
     async def _plan(self, name: str) -> list[dict[str, Any]]:
         plan = await self._route(name).sync.plan()

@@ -36,11 +36,15 @@ _COUNTED: Final = (
 )
 
 
-async def readiness(route: Route, context: ConnectorContext, *, seen_at: float) -> dict[str, Any]:
+async def readiness(
+    route: Route, context: ConnectorContext, *, seen_at: float, failed_over_at: float | None = None
+) -> dict[str, Any]:
     """What blocks a failover now, and how much is not copied yet.
 
     Args:
         seen_at: when it was last looked which topics both clusters have, in seconds since the epoch.
+        failed_over_at: when the route was failed over, if it is still: consumers read on at the target since, and
+            its topics were opened there, so that only what the target lacks counts.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
@@ -58,13 +62,14 @@ async def readiness(route: Route, context: ConnectorContext, *, seen_at: float) 
         *reasons_of_topics(topics),
         *await target_losses(route.sync.copied.snapshot(), context),
         *differing(verified),
-        *reasons_of_groups(groups),
-        *_of_differences(differences),
+        *(() if failed_over_at else reasons_of_groups(groups)),
+        *_of_differences(each for each in differences if not failed_over_at or each["action"] == "create"),
         *map(str, plan.unasked),
     ]
     return {
         "ready": not reasons,
         "reasons": reasons,
+        "failed_over_at": failed_over_at,
         "messages": sum(topic["messages"] for topic in topics),
         "seconds": max((topic["seconds"] for topic in topics), default=0.0),
         "topics": topics,

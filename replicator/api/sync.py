@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from structlog.contextvars import get_contextvars
 
 from replicator.admin.failover import FailoverOptions, failover
+from replicator.admin.failover_turn import failed_over_at
 from replicator.admin.readiness import readiness
 from replicator.api import sync_answers
 from replicator.api.envelope import NotDone, NotFinished, answer
@@ -89,8 +90,9 @@ def sync_routes(worker: Worker) -> APIRouter:
     @routes.get("/connectors/{name}/readiness", **enveloped(sync_answers.Readiness, 404, 503))
     async def get_readiness(name: str) -> JSONResponse:
         """What a failover now would mean: messages not copied yet, consumer groups' offsets, differences."""
-        _, route = found(name)
-        return answer(await readiness(route, worker.context, seen_at=worker.refresher.seen_at))
+        connector, route = found(name)
+        over = failed_over_at(route.sync.ledger, connector.state)
+        return answer(await readiness(route, worker.context, seen_at=worker.refresher.seen_at, failed_over_at=over))
 
     @routes.post("/connectors/{name}/failover", **enveloped(sync_answers.FailoverReport, 400, 404, 409, 503))
     async def fail_over(name: str, how: FailoverRequest) -> JSONResponse:

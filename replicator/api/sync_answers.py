@@ -137,6 +137,13 @@ class Readiness(Answer):
 
     ready: Annotated[bool, Field(description="whether nothing would be missing or redelivered: `reasons` is empty")]
     reasons: list[str]
+    failed_over_at: Annotated[
+        float | None,
+        Field(
+            description="when the route was failed over, in seconds since the epoch, if it is stopped ever since:"
+            " then neither groups' offsets nor topics' settings are reasons; null: it was not"
+        ),
+    ] = None
     messages: int
     seconds: float
     topics: list[TopicLag]

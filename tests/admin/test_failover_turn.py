@@ -8,10 +8,20 @@ from typing import Any, cast
 
 import pytest
 
-from replicator.admin.failover_turn import NotNow, decided_by_hand, note, refuse_replaced, taking_turn
+from replicator.admin import running_tasks, topic_lag
+from replicator.admin.failover_turn import (
+    NotNow,
+    decided_by_hand,
+    failed_over_at,
+    note,
+    refuse_replaced,
+    taking_turn,
+)
 from replicator.connector.route import Route
+from replicator.state.connector_configs import State
 from replicator.state.record_types import fit
 from replicator.worker.worker import Worker
+from tests.admin.failover_setup import Reader, Setup
 
 
 class Group:
@@ -107,3 +117,33 @@ async def test_of_two_that_begin_at_once_one_sees_the_other(group: Group) -> Non
         with pytest.raises(NotNow, match="another worker has begun"):
             refuse_replaced(group.workers["w1"], group.route)
     assert group.records["failover"]["by"] == "w2"
+
+
+async def test_when_a_route_was_failed_over_is_known_while_it_stays_so(group: Group) -> None:
+    ledger = group.route.sync.ledger
+    assert failed_over_at(ledger, State.STOPPED) is None
+    note(ledger, failed_over_at=12.5)
+    async with group.turn("w1"):
+        assert failed_over_at(ledger, State.STOPPED) == 12.5
+    assert failed_over_at(ledger, State.RUNNING) is None
+    decided_by_hand(ledger)
+    assert failed_over_at(ledger, State.STOPPED) is None
+
+
+@pytest.mark.parametrize("dead", [False, True])
+async def test_that_it_was_failed_over_is_remembered(monkeypatch: pytest.MonkeyPatch, *, dead: bool) -> None:
+    """Where all was done that can be; of some topics nothing is, the route runs without them."""
+    setup = Setup()
+    setup.source.reader = lambda _: Reader("alive")
+    for name, seconds in (("_SECONDS", 0.01), ("_POLL_INTERVAL", 0.001)):
+        monkeypatch.setattr(running_tasks, name, seconds)
+    for name in ("max_offset", "min_offset"):
+        monkeypatch.setattr(topic_lag, name, setup.end)
+    await setup.switch(topics=frozenset({"T1"}), source_dead=dead)
+    assert "failed_over_at" not in setup.kept["failover"]
+    setup.state, setup.worker.coordinator.running = State.RUNNING, {"route/T1"}
+    await setup.switch(source_dead=dead)
+    assert "failed_over_at" not in setup.kept["failover"]
+    setup.worker.coordinator.running = set()
+    await setup.switch(source_dead=dead)
+    assert setup.kept["failover"]["failed_over_at"] > 0

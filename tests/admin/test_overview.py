@@ -140,8 +140,8 @@ async def test_readiness_is_that_of_the_configuration_of_now(
 ) -> None:
     """An answer of seconds ago says nothing of a topic that has been added, nor does a route that still ends."""
 
-    async def found(route: Any, _context: object, *, seen_at: float) -> dict[str, Any]:
-        assert seen_at == 7.0
+    async def found(route: Any, _context: object, *, seen_at: float, failed_over_at: object) -> dict[str, Any]:
+        assert (seen_at, failed_over_at) == (7.0, None)
         return {"topics": route.settings.topics}
 
     monkeypatch.setattr(overview_module, "readiness", found)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from replicator.admin import readiness as under_test
 from replicator.admin.readiness import LAST_SEEN, _of_last_look
 
 
@@ -14,3 +17,55 @@ def test_what_was_seen_long_ago(ago: float, *, old: bool) -> None:
     """It says since when, and where the reason stands."""
     found = [*_of_last_look(time.time() - ago, 15.0)]
     assert [each.startswith(LAST_SEEN) for each in found] == [True] * old
+
+
+GROUP = {"group": "g", "topic": "orders", "redelivered": 0, "missed": 0, "without_offset": 0, "stopped_by": []}
+PENDING: dict[str, Any] = {"messages": [], "uncounted": 0, "problems": []}
+
+
+async def found(monkeypatch: pytest.MonkeyPatch, at: float | None, lags: Any, *, groups: Any, steps: Any) -> Any:
+    """What `readiness` says where the clusters have that."""
+
+    async def gives(value: Any) -> Any:
+        return value
+
+    for name, value in (
+        ("topic_lags", lags),
+        ("group_standings", groups),
+        ("verified_topics", []),
+        ("pending_of", PENDING),
+        ("target_losses", []),
+    ):
+        monkeypatch.setattr(under_test, name, lambda *_, value=value: gives(value))
+    plan = SimpleNamespace(steps=steps, places=[], unasked=[])
+    sync = SimpleNamespace(plan=lambda: gives(plan), copied=SimpleNamespace(snapshot=lambda: None))
+    route: Any = SimpleNamespace(keep=lambda ended: None, sync=sync)
+    context: Any = SimpleNamespace(metadata_refresh_interval=5.0)
+    return await under_test.readiness(route, context, seen_at=time.time(), failed_over_at=at)
+
+
+def step(before: Any, after: Any, *, kind: str = "topics", blocked: str = "") -> Any:
+    shown = {"kind": kind, "broker": "east-a", "name": "orders", "before": before, "after": after}
+    action = "create" if before is None else "delete" if after is None else "update"
+    return SimpleNamespace(kind=kind, shown=lambda: {**shown, "action": action, "blocked": blocked, "note": ""})
+
+
+@pytest.mark.parametrize("at", [None, 12.5])
+async def test_after_a_failover_the_switch_that_is_over_is_not_judged(
+    monkeypatch: pytest.MonkeyPatch, at: float | None
+) -> None:
+    """Consumers have read on at the target, and its topics are open there: neither speaks against anything."""
+    groups = [GROUP | {"missed": 10}]
+    steps = [step({"perm": 6}, {"perm": 4}), step({}, None, kind="groups")]
+    ready = await found(monkeypatch, at, [], groups=groups, steps=steps)
+    assert ready["ready"] == (at is not None)
+    assert ready["failed_over_at"] == at
+    assert len(ready["reasons"]) == (0 if at else 3)
+
+
+async def test_after_a_failover_what_came_to_the_source_since_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lag = {"topic": "orders", "messages": 7, "counted": True, "problem": "", "seconds": 1.0}
+    ready = await found(monkeypatch, 12.5, [lag], groups=[], steps=[step(None, {"perm": 6})])
+    assert not ready["ready"]
+    assert ready["reasons"][0] == "topic orders: 7 messages are not at the target yet"
+    assert ready["reasons"][1].startswith("topic orders at east-a is missing")

@@ -75,14 +75,16 @@ def apply(
 
 
 def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """Show whether applications can switch to the target now, and what they would miss. Exit code 5: not ready."""
+    """Show whether applications can switch to the target now, and what they would miss. Exit code 5: not ready.
+
+    Of a route that was failed over: whether the target lacks anything that came to the source since.
+    """
     found = Rest(url, timeout=90).get(path("connectors", connector, "readiness"))
-    head = Text("ready to switch", style="bold green") if found["ready"] else Text("not ready", style="bold red")
     show(
         found,
         output,
         Group(
-            head,
+            *_verdict(found),
             *(Text(f"- {reason}") for reason in found["reasons"]),
             *_pending(found["pending"]),
             Text(),
@@ -93,6 +95,20 @@ def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.T
     )
     if not found["ready"]:
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
+
+
+def _verdict(found: dict[str, Any]) -> list[Text]:
+    ready, at = found["ready"], found.get("failed_over_at")
+    style = f"bold {'green' if ready else 'red'}"
+    if not at:
+        return [Text("ready to switch" if ready else "not ready", style=style)]
+    return [
+        Text(f"failed over, and {'everything' if ready else 'not everything'} is at the target", style=style),
+        Text(
+            f"the route was failed over at {moment(at)} and is stopped: what comes to the source now is not copied;"
+            " whether applications can switch back, ask the opposite route"
+        ),
+    ]
 
 
 def failover(

@@ -131,3 +131,26 @@ def test_of_groups_without_offsets_it_says_so() -> None:
     lines = reported()
     assert "0 offsets written, 0 topics changed" in lines
     assert "no offset of a group is known at the source" in lines
+
+
+@pytest.mark.parametrize(
+    ("at", "reasons", "head", "code"),
+    [
+        (None, [], "ready to switch", 0),
+        (None, ["topic orders: x"], "not ready", 5),
+        (1764000000.0, [], "failed over, and everything is at the target", 0),
+        (1764000000.0, ["topic orders: x"], "failed over, and not everything is at the target", 5),
+    ],
+)
+def test_a_route_that_was_failed_over_says_so(
+    monkeypatch: pytest.MonkeyPatch, at: float | None, reasons: list[str], head: str, code: int
+) -> None:
+    found = {"ready": not reasons, "reasons": reasons, "failed_over_at": at, "pending": REPORT["pending"]}
+    monkeypatch.setattr(Rest, "ask", lambda *_: {**found, "topics": [], "groups": [], "verified": []})
+    ended = CliRunner().invoke(app, ["readiness"])
+    lines = ended.stdout.splitlines()
+    assert (ended.exit_code, lines[0]) == (code, head)
+    told = (
+        "the route was failed over at 2025-11-24 16:00:00 UTC and is stopped: what comes to the source now is not"
+    )
+    assert any(told in line and "ask the opposite route" in line for line in lines) == (at is not None)
