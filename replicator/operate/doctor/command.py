@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from replicator.client.discovery import Discovery
@@ -39,6 +39,8 @@ __all__ = ["app"]
 _STYLES: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "bold red", Level.NOT_CHECKED: "magenta"}
 #: Characters of a subject for which all others make room.
 _COLUMN: Final = 40
+#: Columns that a line has at least, however narrow the terminal is.
+_LEAST: Final = 20
 
 app = CommandApp()
 
@@ -124,20 +126,32 @@ def _drawn(found: Examination, *, quiet: bool) -> RenderableType:
     shown = [each for each in found.findings if not quiet or each.level is not Level.OK]
     marks = max(map(len, Level))
     checks, subjects = (max((len(part) for part in parts), default=0) for parts in _columns(shown))
-    lines: list[Text] = []
+    lines: list[RenderableType] = []
     for each in shown:
-        line = Text(no_wrap=True, overflow="ignore")
-        line.append(f"{each.level:<{marks}}  ", style=_STYLES[each.level])
-        line.append(f"{each.check:<{checks}}  {each.subject:<{subjects}}  {one_line(each.message)}")
-        lines.append(line)
+        level = Text(f"{each.level:<{marks}}  ", style=_STYLES[each.level])
+        found_there = f"{each.check:<{checks}}  {each.subject:<{subjects}}  {one_line(each.message)}"
+        lines.append(_Hanging(level, Text(found_there)))
         if each.advice:
-            advice = f"{'':<{marks}}  → {one_line(each.advice)}"
-            lines.append(Text(advice, style="dim", no_wrap=True, overflow="ignore"))
+            lines.append(_Hanging(Text(" " * len(level)), Text(f"→ {one_line(each.advice)}", style="dim")))
     counts = {"error": found.errors, "warning": found.warnings, "not checked": found.not_checked}
     tally = [
         f"{number} {name}{'s' if number != 1 and name != 'not checked' else ''}" for name, number in counts.items()
     ]
     return Group(*lines, Text(f"{', '.join(tally)}, of {len(found.findings)} checks", style="bold"))
+
+
+class _Hanging:
+    """A line of which nothing is lost on a narrow terminal: it goes on below, to the right of its head."""
+
+    def __init__(self, head: Text, text: Text) -> None:
+        self._head = head
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        head = self._head
+        for line in self._text.wrap(console, max(_LEAST, options.max_width - len(head)), overflow="fold"):
+            yield Text.assemble(head, line, no_wrap=True, overflow="ignore")
+            head = Text(" " * len(head))
 
 
 def _columns(findings: Sequence[Finding]) -> tuple[list[str], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.console import Console
 
 from replicator.operate.doctor.command import _drawn
@@ -17,10 +18,10 @@ FOUND = Examination.of(
 )
 
 
-def lines(*, quiet: bool) -> list[str]:
-    console = Console(width=200, color_system=None)
+def lines(*, quiet: bool = False, width: int = 200, found: Examination = FOUND) -> list[str]:
+    console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        console.print(_drawn(FOUND, quiet=quiet))
+        console.print(_drawn(found, quiet=quiet))
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
@@ -42,3 +43,22 @@ def test_quietly() -> None:
     first, *_, last = lines(quiet=True)
     assert first == "warning      topics  orders  it is of another kind"
     assert last == "1 error, 1 warning, 1 not checked, of 4 checks"
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_nothing_is_cropped_on_a_narrow_terminal(width: int) -> None:
+    """Neither a word of what was found nor of what to do: both go on below, where they begin, behind the level."""
+    message = "control messages are signed by nobody: whoever may write to the system topics moves positions"
+    advice = "replicator secret FILE, and set worker_group_secret_file to it on all workers of this group"
+    findings = [
+        odd("workers", "system topics of west", message, advice),
+        bad("rights", "x" * 90, message, "y" * 90),
+    ]
+    shown = lines(width=width, found=Examination.of(findings))
+    assert max(map(len, shown)) <= width
+    printed = "".join("".join(shown).split())
+    for each in (message, advice, "x" * 90, "y" * 90):
+        assert each.replace(" ", "") in printed
+    tally = next(number for number, line in enumerate(shown) if line.startswith("1 error"))
+    below = [line for line in shown[:tally] if not line.startswith(("warning", "error"))]
+    assert all(line.startswith(" " * len("not checked  ")) for line in below)
