@@ -164,6 +164,7 @@ class QueuePair:
     async def _run(self) -> None:
         step, backoff = Step.CHECK_TARGET, Backoff(_BACKOFF_FIRST, _BACKOFF_MOST)
         last = self.state.progress.position
+        self.shared.waiting.end(self.state)  # whatever became of it when it ran before
         while step not in FINAL:
             event = await self._do(step)
             transition = TRANSITIONS[step, event]
@@ -213,7 +214,7 @@ class QueuePair:
 
     def _enter(self, event: Event, transition: Transition) -> None:
         """Makes the state say what has happened."""
-        state, fault = self.state, self._fault
+        state, fault, waiting = self.state, self._fault, self.shared.waiting
         if transition.unsettled:
             self._target.unsettled = True
         if transition.unshown:
@@ -227,16 +228,17 @@ class QueuePair:
         if transition.phase is None:
             return
         if event in (Event.DONE, Event.DRAINED, Event.ENDED) or fault is None:
-            if transition.phase is Phase.RUNNING and state.reason:
-                self._log.info("no longer waiting", waited_for=state.reason)
+            over = waiting.end(state)
+            if transition.phase is Phase.RUNNING and state.reason and over:
+                self._log.info("no longer waiting", waited_for=state.reason, **waiting.name(state))
             state.set_phase(transition.phase)
             return
         if event not in (Event.TARGET_CHANGED, Event.STORED_ELSEWHERE):
             state.counters.error(fault)
         if transition.phase is Phase.FAILED:
             self._log.error("queue failed", reason=str(fault))
-        elif (state.phase, state.reason) != (transition.phase, str(fault)):
-            self._log.warning(transition.phase.lower(), reason=str(fault))
+        elif (state.phase, state.reason) != (why := (transition.phase, str(fault))) and waiting.begin(state, why):
+            self._log.warning(transition.phase.lower(), reason=str(fault), **waiting.name(state))
         state.set_phase(transition.phase, str(fault))
 
     async def _check_source(self) -> None:

@@ -16,6 +16,7 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
 from replicator.routing.recovery_slots import RecoverySlots
 from replicator.routing.target_watch import TargetWatch
+from replicator.routing.waiting_queues import WaitingQueues
 
 __all__ = ["Auditing", "Shared"]
 
@@ -65,3 +66,4 @@ class Shared:
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
     watch: TargetWatch = field(default_factory=TargetWatch)
     auditor: Auditing | None = None
+    waiting: WaitingQueues = field(default_factory=WaitingQueues)

@@ -12,6 +12,7 @@ from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.recovery_slots import RecoverySlots
 from replicator.routing.shared import Shared
+from replicator.routing.waiting_queues import WaitingQueues
 
 
 @pytest.fixture
@@ -33,6 +34,7 @@ def make_shared() -> Callable[..., Shared]:
             "target": cluster,
             "recovering": RecoverySlots(),
             "barrier": DispatchBarrier(),
+            "waiting": WaitingQueues(),
         }
         options = {"settle_timeout": 0.0} | options
         given["options"] = RouteOptions(identity=Identity("s", "t"), **options)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
+from structlog.testing import capture_logs
 
 from replicator.errors import Unreachable
 from replicator.routing import dispatch_barrier
@@ -127,3 +128,23 @@ async def test_a_time_limit_of_a_check_is_not_the_end_of_the_queue(make_shared: 
     shared.target.writer("b").connection = is_late  # type: ignore[method-assign]
     with pytest.raises(TimeoutError):
         await pair_of(shared)._do(Step.CHECK_TARGET)
+
+
+def test_queues_of_waiting_messages_are_told_of_together(make_shared: Callable[..., Shared]) -> None:
+    """A source that is dead has one for each delay level, which nobody knows by itself."""
+    shared = make_shared(broker=Shown())
+    states = [QueueState("SCHEDULE_TOPIC_XXXX", Queue("a", i), Queue("b", i)) for i in range(18)]
+    pairs = [QueuePair(state, shared, topic="parked", from_start=True) for state in states]
+    lost, checked = TRANSITIONS[Step.COPY, Event.SOURCE_LOST], TRANSITIONS[Step.CHECK_SOURCE, Event.DONE]
+    with capture_logs() as logs:
+        for pair in pairs:
+            pair._fault = Unreachable("a:1", "it is away")
+            pair._enter(Event.SOURCE_LOST, lost)
+        assert {pair.state.phase for pair in pairs} == {Phase.WAITING}
+        for pair in pairs:
+            pair._fault = None
+            pair._enter(Event.DONE, checked)
+    assert [(each["event"], each["queue"]) for each in logs] == [
+        ("waiting", "SCHEDULE_TOPIC_XXXX/a"),
+        ("no longer waiting", "SCHEDULE_TOPIC_XXXX/a"),
+    ]
