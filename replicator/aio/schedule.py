@@ -27,6 +27,9 @@ __all__ = ["Schedule"]
 #: Seconds that a running job gets to finish at the end.
 _JOB_SECONDS: Final = 5.0
 
+#: By how many seconds the loop is late when the worker has more to do than it can.
+_BUSY_SECONDS: Final = 0.25
+
 log = get_logger(__name__)
 logging.getLogger("apscheduler").setLevel(logging.ERROR)
 
@@ -102,7 +105,10 @@ class Schedule:
         self._skipped.add(event.job_id)
         if event.job_id not in self._late:
             self._late.add(event.job_id)
-            log.warning("periodic work takes longer than its interval", work=event.job_id)
+            due = event.scheduled_run_times[0]
+            busy = (datetime.now(due.tzinfo) - due).total_seconds() > _BUSY_SECONDS
+            why = "this worker is busy" if busy else "it waits for answers, this worker is not busy"
+            log.warning("periodic work takes longer than its interval", work=event.job_id, because=why)
 
     def start(self) -> None:
         """From now on, until `end`."""

@@ -55,7 +55,7 @@ class Standby:
     def schedule(self, schedule: Schedule, *, flush: float, refresh: float, republish: float) -> None:
         """Adds its periodic work, in seconds from time to time."""
         schedule.every(flush, self._flush, name="state publication")
-        schedule.every(refresh, self._refresh, name="metadata refresh")
+        schedule.every(refresh, self._refresh, name="metadata of both clusters")
         schedule.every(republish, self._republish, name="publication of all state")
 
     async def run(self, stop: asyncio.Event, follow: Callable[[], None]) -> bool:

@@ -271,10 +271,12 @@ class Worker:
                 republish=settings.state_republish_interval,
             )
             return schedule
-        schedule.every(settings.heartbeat_interval, self.heartbeats.beat, name="heartbeat")
-        schedule.every(settings.metadata_refresh_interval, self.refresher.refresh, name="metadata refresh")
-        schedule.every(settings.metadata_refresh_interval, self.refresher.sample, name="lag sample")
-        schedule.every(settings.metadata_refresh_interval, self.halted.refresh, name="lag of halted queues")
+        schedule.every(settings.heartbeat_interval, self.heartbeats.beat, name="heartbeat to the group")
+        schedule.every(settings.metadata_refresh_interval, self.refresher.refresh, name="metadata of both clusters")
+        schedule.every(settings.metadata_refresh_interval, self.refresher.sample, name="lag at the source")
+        schedule.every(
+            settings.metadata_refresh_interval, self.halted.refresh, name="lag of halted queues at the source"
+        )
         schedule.every(settings.state_publish_interval, self._publish, name="state publication")
         schedule.every(settings.state_republish_interval, self._publish_all, name="publication of all state")
         schedule.every(max(1.0, settings.stall_timeout / _WATCHED), self._watch, name="watchdog")

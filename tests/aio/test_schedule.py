@@ -33,10 +33,27 @@ async def test_late_work_is_logged_once_and_when_it_keeps_its_interval_again() -
         await until(lambda: len(logs) > 1)
         await schedule.end()
     assert runs.count(False) == 1
+    assert logs[0]["because"] == "it waits for answers, this worker is not busy"
     assert [(each["log_level"], each["event"], each["work"]) for each in logs[:2]] == [
         ("warning", "periodic work takes longer than its interval", "target probe"),
         ("info", "periodic work keeps its interval again", "target probe"),
     ]
+
+
+async def test_a_worker_with_too_much_to_do_is_told_from_one_that_waits() -> None:
+    """By how late its loop is: what helps is another thing."""
+    schedule = Schedule()
+
+    async def heavy() -> None:
+        time.sleep(0.9)  # noqa: ASYNC251 - it is what a loop that has too much to do is like
+        await asyncio.sleep(0.1)
+
+    with capture_logs() as logs:
+        schedule.every(0.5, heavy, name="state flush")
+        schedule.start()
+        await until(lambda: logs)
+        await schedule.end()
+    assert logs[0]["because"] == "this worker is busy"
 
 
 async def test_work_that_fails_is_done_again() -> None:
