@@ -85,6 +85,9 @@ async def test_there_and_back_again(
         await exact(source, target, group, topic)
         states = (await asyncio.to_thread(worker.ask, "GET", "/connectors/route/status"))[1]
         assert states["connector"]["state"] == "STOPPED"
+        await commit(target, group, topic, {("west-a", 0): 60})  # consumers read on there
+        code, printed = await command(worker, "readiness")
+        assert (code, printed.splitlines()[0]) == (0, "failed over, and everything is at the target")
         await produce(source, topic, 10, start=160)  # by a producer that nobody has told
         await asyncio.sleep(1.5)
         assert await perms(target, topic) == {6}
