@@ -30,6 +30,8 @@ LAST_SEEN: Final = "which topics the clusters have was last seen at"
 _LOOKS: Final = 3
 #: And seconds that it may be in any case: a look at a large cluster takes some.
 _LEAST: Final = 15.0
+#: Characters of a value that a reason may have.
+_SHORT: Final = 40
 _COUNTED: Final = (
     *("redelivered", "missed", "without_offset", "not_copied", "before_start"),
     *("in_flight", "acknowledged_after"),
@@ -157,10 +159,29 @@ def reasons_of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:
 
 
 def _of_differences(differences: Iterable[dict[str, Any]]) -> Iterable[str]:
+    """What is missing, gone or different, once each: what differs, why that is not put right, and where more is."""
     words = {"create": "is missing", "update": "is different", "delete": "is not seen at the source"}
+    found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for action in differences:
         if action["blocked"] == UNTAKEN:
             continue  # nothing can be done about it
-        reason = f": {action['blocked']}" if action["blocked"] else ""
-        what = f"{action['kind'].removesuffix('s')} {action['name']} at {action['broker']}"
-        yield f"{what} {words[action['action']]}{reason}"
+        what = (
+            f"{action['kind'].removesuffix('s')} {action['name']} at {action['broker']} {words[action['action']]}"
+        )
+        details, reasons = found.setdefault(what, ({}, {}))
+        details.update(dict.fromkeys(_details(action)))
+        reasons.update(dict.fromkeys([action["blocked"]] if action["blocked"] else []))
+    for what, (details, reasons) in found.items():
+        told = ": ".join((what, *("; ".join(each) for each in (details, reasons) if each)))
+        yield f"{told}; see `replicator plan`" if what.endswith(words["update"]) else told
+
+
+def _details(action: Mapping[str, Any]) -> Iterable[str]:
+    """What differs: values where they are short, else only their names."""
+    if action["action"] != "update" or action["kind"] == "acl":
+        return
+    before = action["before"]
+    for name, wanted in action["after"].items():
+        both = (before.get(name), wanted)
+        short = all(isinstance(value, bool | int | str) and len(str(value)) <= _SHORT for value in both)
+        yield f"{name}={before[name]}, wanted {wanted}" if short else name

@@ -10,6 +10,7 @@ import pytest
 
 from replicator.admin import readiness as under_test
 from replicator.admin.readiness import LAST_SEEN, _of_last_look
+from replicator.metadata.ledger import DELETED, UNTAKEN
 
 
 @pytest.mark.parametrize(("ago", "old"), [(5.0, False), (14.0, False), (30.0, True)])
@@ -69,3 +70,22 @@ async def test_after_a_failover_what_came_to_the_source_since_is_missing(monkeyp
     assert not ready["ready"]
     assert ready["reasons"][0] == "topic orders: 7 messages are not at the target yet"
     assert ready["reasons"][1].startswith("topic orders at east-a is missing")
+
+
+async def test_what_differs_is_named_once_for_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though one part of it waits for another, or is not changed at all; long values are left to the plan."""
+    steps = [
+        step({"read_queues": 4}, {"read_queues": 8}),
+        step({"perm": 6, "queues": "a" * 50}, {"perm": 4, "queues": "b"}, blocked="it waits"),
+        step({"perm": 6}, {"perm": 4}, blocked="it waits"),
+        step({"retryMaxTimes": 16}, {"retryMaxTimes": 3}, kind="groups"),
+        step({"perm": 6}, {"perm": 4}, blocked=UNTAKEN),
+        step({}, None, kind="groups", blocked=DELETED),
+    ]
+    ready = await found(monkeypatch, None, [], groups=[], steps=steps)
+    assert ready["reasons"] == [
+        "topic orders at east-a is different: read_queues=4, wanted 8; perm=6, wanted 4; queues: it waits;"
+        " see `replicator plan`",
+        "group orders at east-a is different: retryMaxTimes=16, wanted 3; see `replicator plan`",
+        f"group orders at east-a is not seen at the source: {DELETED}",
+    ]
