@@ -75,17 +75,16 @@ async def test_after_a_failover_what_came_to_the_source_since_is_missing(monkeyp
 async def test_what_differs_is_named_once_for_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though one part of it waits for another, or is not changed at all; long values are left to the plan."""
     steps = [
-        step({"read_queues": 4}, {"read_queues": 8}),
-        step({"perm": 6, "queues": "a" * 50}, {"perm": 4, "queues": "b"}, blocked="it waits"),
-        step({"perm": 6}, {"perm": 4}, blocked="it waits"),
+        step({"order": 4}, {"order": 8}),
+        step({"perm": 6, "keys": "a" * 50}, {"perm": 4, "keys": "b"}, blocked="n"),
+        step({"perm": 6}, {"perm": 4}, blocked="n"),
         step({"retryMaxTimes": 16}, {"retryMaxTimes": 3}, kind="groups"),
         step({"perm": 6}, {"perm": 4}, blocked=UNTAKEN),
         step({}, None, kind="groups", blocked=DELETED),
     ]
     ready = await found(monkeypatch, None, [], groups=[], steps=steps)
     assert ready["reasons"] == [
-        "topic orders at east-a is different: read_queues=4, wanted 8; perm=6, wanted 4; queues: it waits;"
-        " see `replicator plan`",
+        "topic orders at east-a is different: order=4, wanted 8; perm=6, wanted 4; keys: n; see `replicator plan`",
         "group orders at east-a is different: retryMaxTimes=16, wanted 3; see `replicator plan`",
         f"group orders at east-a is not seen at the source: {DELETED}",
     ]
