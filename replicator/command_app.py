@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import typer
@@ -33,6 +34,11 @@ _STAND_INS: Final = {
     "float": "SECONDS",
     "list": "LIST",
 }
+
+#: Typer's own way to complete, beside the command `completion`.
+_OF_COMPLETION: Final = ("install_completion", "show_completion")
+#: What the user typed wrong: typer names only this one of its kinds.
+_Misuse: Final[Any] = typer.BadParameter.__bases__[0]
 
 Record = tuple[str, str]
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
@@ -108,6 +114,23 @@ class DeferredGroup(_Group):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted([*super().list_commands(ctx), *self.deferred])
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All of them; typer's own for completion, without which it completes nothing, are in no help."""
+        params: list[Any] = super().get_params(ctx)
+        for parameter in params:
+            parameter.hidden = getattr(parameter, "hidden", False) or parameter.name in _OF_COMPLETION
+        return params
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that `args` begin with, as typer has it; it suggests others only where none is deferred."""
+        try:
+            return super().resolve_command(ctx, args)
+        except _Misuse as error:
+            if near := get_close_matches(args[0], self.list_commands(ctx)):
+                named = ", ".join(map(repr, near))
+                error.message = f"{error.message.rstrip('.')}. Did you mean {named}?"
+            raise
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command, or None if there is none of that name.

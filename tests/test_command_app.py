@@ -145,6 +145,25 @@ def test_what_needs_an_extra_names_it(tmp_path: Path, arguments: list[str], pack
 
 
 @pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(["doctr"], "doctor"), (["conectors", "list"], "connectors"), (["sandbox", "prodce"], "produce")],
+)
+def test_a_command_that_is_mistyped(tmp_path: Path, typed: list[str], meant: str) -> None:
+    """The nearest one is named."""
+    ended = plain(*typed, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert re.search(rf"No such command '\w+'\. Did you mean '{meant}'", ended.stderr), ended.stderr
+
+
+def test_there_is_one_way_to_complete(tmp_path: Path) -> None:
+    """The command, which changes no file of the user's."""
+    told = plain("--help", cwd=tmp_path).stdout
+    assert "completion" in told
+    assert "--install-completion" not in told
+    assert "--show-completion" not in told
+
+
+@pytest.mark.parametrize(
     ("words", "found"),
     [
         ("replicator ex", ["export"]),
