@@ -152,9 +152,7 @@ class Cluster:
                 self._proxy = self._make_proxy(setup, needed)
                 await self._proxy.start()
             if archive.wanted:
-                self._say(
-                    f"keeping what RocketMQ {self.spec.version} has loaded, so that it starts sooner next time"
-                )
+                self._say(f"saving a class cache for RocketMQ {self.spec.version}: later starts are faster")
                 first = (self.nameserver, self.brokers[0])
                 await asyncio.to_thread(archive.make, [node.loaded_classes for node in first])
         except BaseException:
