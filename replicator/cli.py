@@ -210,7 +210,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (extra := extra_of(error)) is None:
             raise
-        _print_error(f"{error.name} is not installed: pip install 'rocketmq-replicator[{extra}]'")
+        _print_error(f"{error.name} is not installed: {lean_import('replicator.extras').install_command(extra)}")
         sys.exit(ExitCode.UNUSABLE)
     except ReplicatorError as error:
         for line in _lines(error):

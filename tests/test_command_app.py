@@ -14,6 +14,7 @@ from typer.main import get_command
 
 from replicator.cli import app
 from replicator.exit_codes import ExitCode
+from replicator.extras import install_command
 from replicator.settings import SECTIONS, section_of, setting_fields
 
 #: Runs the command line as if nothing of the extras were installed.
@@ -141,7 +142,7 @@ def test_what_needs_an_extra_names_it(tmp_path: Path, arguments: list[str], pack
     """One line, and no traceback."""
     ended = plain(*arguments, cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (ExitCode.UNUSABLE, "")
-    assert ended.stderr == f"replicator: {package} is not installed: pip install 'rocketmq-replicator[{extra}]'\n"
+    assert ended.stderr == f"replicator: {package} is not installed: {install_command(extra)}\n"
 
 
 @pytest.mark.parametrize(

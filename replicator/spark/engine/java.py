@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from replicator.errors import StartupError
+from replicator.extras import install_command
 
 __all__ = ["java_home"]
 
@@ -49,7 +50,7 @@ def java_home() -> Path | None:
         there = f"{found} is " + (f"Java {release}" if release else "no working Java") if found else "there is none"
         raise StartupError(
             f"Spark needs Java {_OLDEST} or newer, and {there}",
-            hint="install one and set JAVA_HOME, or pip install 'rocketmq-replicator[spark]'",
+            hint=f"install one and set JAVA_HOME, or {install_command('spark')}",
         ) from None
     return _shim(program)
 

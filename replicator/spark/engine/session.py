@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from replicator.errors import ConfigError, StartupError
+from replicator.extras import install_command
 from replicator.spark.engine.java import java_home
 from replicator.spark.engine.user_conf import user_conf
 
@@ -145,7 +146,7 @@ def _refuse_connect(master: str) -> None:
 
 
 def _no_pyspark() -> StartupError:
-    return StartupError("PySpark is not installed", hint="pip install 'rocketmq-replicator[spark]'")
+    return StartupError("PySpark is not installed", hint=install_command("spark"))
 
 
 def refuse_speculation(spark: Any) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pyarrow import fs
 
 from replicator.errors import StartupError
+from replicator.extras import install_command
 
 __all__ = ["hdfs"]
 
@@ -33,7 +34,7 @@ def hdfs(uri: str) -> tuple[fs.FileSystem, str]:
         from hdfs_native import FileReader, FileWriter  # noqa: PLC0415 - an extra
         from hdfs_native.fsspec import HdfsFileSystem  # noqa: PLC0415
     except ImportError:
-        raise StartupError("hdfs:// needs hdfs-native", hint="pip install 'rocketmq-replicator[hdfs]'") from None
+        raise StartupError("hdfs:// needs hdfs-native", hint=install_command("hdfs")) from None
 
     class Replacing(HdfsFileSystem):
         """A file that gets the name of another one replaces it, in one step of the name node."""
