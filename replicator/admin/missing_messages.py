@@ -49,13 +49,11 @@ async def refuse_standing(
     lacking = [each for each in await missing_topics(worker, route, concerns) if each["messages"]]
     if not lacking:
         return
-    at = worker.rest_address
-    url = f" --url {at}" if at else ""
     topics = ", ".join(f"{each['topic']} ({counted(each['messages'], 'message')})" for each in lacking[:_FEW])
     more = f" and {len(lacking) - _FEW:,} more topics" if len(lacking) > _FEW else ""
     raise NotNow(
-        f"connector {connector.name}{f' at {at}' if at else ''} is {connector.state}, so it does not copy what"
+        f"connector {connector.name} is {connector.state}, so it does not copy what"
         f" {worker.identity.target} lacks of {worker.identity.source}: {topics}{more}; nothing was changed",
-        hint=f"`replicator connectors resume {connector.name}{url}`, wait until `replicator lag{url}` shows"
-        " that nothing is left, and repeat this",
+        hint=f"`replicator connectors resume {connector.name}`, wait until `replicator lag` shows that nothing is"
+        " left, and repeat this",
     )

@@ -81,7 +81,6 @@ class Setup:
         )
         self.worker: Any = SimpleNamespace(
             id="w1",
-            rest_address="here:8082",
             identity=SimpleNamespace(source="east", target="west"),
             group=SimpleNamespace(incarnation="this process"),
             switching=set(),

@@ -29,11 +29,10 @@ async def test_what_a_route_that_stands_still_lacks_is_not_waited_for(
     with pytest.raises(NotNow) as refused:
         await setup.switch()
     assert refused.value.message == (
-        f"connector route at here:8082 is {state}, so it does not copy what west lacks of east:"
+        f"connector route is {state}, so it does not copy what west lacks of east:"
         " orders (50 messages); nothing was changed"
     )
-    assert "`replicator connectors resume route --url here:8082`" in refused.value.hint
-    assert "`replicator lag --url here:8082`" in refused.value.hint
+    assert "`replicator connectors resume route`" in refused.value.hint
     assert setup.told == []
     assert (await setup.switch(dry_run=True))["missing"][0]["messages"] == 50
     assert (await setup.switch(source_dead=True))["stopped"]

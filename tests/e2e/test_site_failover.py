@@ -162,6 +162,9 @@ async def test_the_source_is_dead(clusters: ClusterPool, tmp_path: Path, topic_n
             assert "is not known" in report["missing"][0]["problem"]
             assert report["synced"]["groups"] == [{"group": group, "queues": 2}]
             assert report["synced"]["at"] > 0
+            code, printed = await command(worker, "readiness")
+            assert (code, printed.splitlines()[0]) == (5, "failed over, and not everything is at the target")
+            assert "delete it here" not in printed
             assert await perms(target, topic) == {6}
             assert await offsets_of(target, group, topic) == {("west-a", 0): 20, ("west-a", 1): 50}
             rest = await java_consume(target.namesrv, topic, group=group, count=130, idle=40)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,10 @@ async def test_a_halted_way_back_lacks_only_what_was_born_there(
             assert lag["seconds"] > 0
             (missing,) = (await asked(back, "POST", "failover", {"dry_run": True}))["missing"]
             assert missing["messages"] == 7
+            status, refused = await asyncio.to_thread(back.ask, "POST", "/connectors/route/failover", {})
+            assert status == 409
+            assert f"is STOPPED, so it does not copy what east lacks of west: {topic} (7 messages)" in str(refused)
+            assert "`replicator connectors resume route`" in refused["hint"]
             assert back.ask("PUT", "/connectors/route/resume")[0] == 200
             await until(lambda: back.has_copied(topic, 7))
             report = await asked(back, "POST", "failover", {"drain_timeout": 20})

@@ -12,7 +12,7 @@ from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError
 from replicator.exit_codes import ExitCode
 from replicator.operate.workers.rest import HERE, Rest, Url, path
-from replicator.operate.workers.sync import Drain, failed_over, report_of
+from replicator.operate.workers.sync import Drain, fail_over, failed_over, report_of
 
 __all__ = ["failback", "reverse"]
 
@@ -70,9 +70,7 @@ def _switch(of: tuple[str, str], then: tuple[str, str], drain_timeout: float, ou
     _refuse_others(cluster, back.get("/getClusterInfo"))
     source, target = cluster["source"], cluster["target"]
     back.get(path("connectors", then_name, "status"))  # it must be there before anything is changed
-    found: dict[str, Any] = ahead.ask(
-        "POST", path("connectors", name, "failover"), {"drain_timeout": drain_timeout}
-    )
+    found = fail_over(ahead, name, {"drain_timeout": drain_timeout})
     done = failed_over(found)
     if done:
         back.ask("PUT", path("connectors", then_name, "resume"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Any, Final
 
 import typer
@@ -16,10 +17,12 @@ from replicator.observe.counted import counted
 from replicator.observe.moment import moment
 from replicator.observe.pending_lines import pending_lines, released_lines
 from replicator.operate.show import reasons, table, topic_name
-from replicator.operate.workers.rest import HERE, Rest, Url, path
+from replicator.operate.workers.rest import HERE, Refused, Rest, Url, path
 
-__all__ = ["Drain", "apply", "failed_over", "failover", "plan", "readiness", "report_of"]
+__all__ = ["Drain", "apply", "fail_over", "failed_over", "failover", "plan", "readiness", "report_of"]
 
+#: A command in a worker's hint.
+_COMMAND: Final = re.compile(r"`(replicator [^`]+)`")
 #: Queues that a report names of each topic.
 _FEW: Final = 8
 #: Seconds that a drain may take at most, as on the page for people.
@@ -144,7 +147,7 @@ def failover(
         "dry_run": dry_run,
         "topics": [] if topics is None else _named(topics),
     }
-    found = Rest(url, timeout=drain_timeout + 180).ask("POST", path("connectors", connector, "failover"), wanted)
+    found = fail_over(Rest(url, timeout=drain_timeout + 180), connector, wanted)
     show(found, output, report_of(found))
     if not found["drained"] or found["problems"] or not (found["stopped"] or dry_run):
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
@@ -158,6 +161,19 @@ def _named(topics: str) -> list[str]:
             hint="name one; or leave --topics out to switch the whole connector",
         )
     return named
+
+
+def fail_over(rest: Rest, connector: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Has a connector failed over, and returns the report; errors as of `Rest.ask`.
+
+    What a refusal says to type goes to the same worker: there may be two groups, and a worker does not know how
+    it is reached.
+    """
+    try:
+        report: dict[str, Any] = rest.ask("POST", path("connectors", connector, "failover"), wanted)
+    except Refused as error:
+        raise type(error)(error.message, hint=_COMMAND.sub(rf"`\1 --url {rest.url}`", error.hint)) from None
+    return report
 
 
 def failed_over(found: dict[str, Any]) -> bool:

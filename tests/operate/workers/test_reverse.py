@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from replicator.cli import app
 from replicator.exit_codes import ExitCode
-from replicator.operate.workers.rest import Rest
+from replicator.operate.workers.rest import Refused, Rest
 
 WEST_TO_EAST, EAST_TO_WEST = "http://127.0.0.1:2", "http://127.0.0.1:1"
 MISSING = {"topic": "orders", "messages": 50, "counted": True, "problem": "", "unknown_queues": []}
@@ -30,7 +30,9 @@ REPORT: dict[str, Any] = {
 }
 
 
-def failed_back(monkeypatch: pytest.MonkeyPatch, **found: Any) -> tuple[int, str, list[str]]:
+def failed_back(
+    monkeypatch: pytest.MonkeyPatch, refusal: Refused | None = None, **found: Any
+) -> tuple[int, str, list[str]]:
     """`failback` from west to east: its exit code, what it prints, and what it has changed."""
     changed = []
 
@@ -38,6 +40,8 @@ def failed_back(monkeypatch: pytest.MonkeyPatch, **found: Any) -> tuple[int, str
         if where == "/getClusterInfo":
             names = ("west", "east") if rest.url == WEST_TO_EAST else ("east", "west")
             return dict(zip(("source", "target"), names, strict=True))
+        if refusal is not None and method == "POST":
+            raise refusal
         if method != "GET":
             changed.append(f"{rest.url[-1]} {where}")
         return REPORT | found
@@ -45,6 +49,8 @@ def failed_back(monkeypatch: pytest.MonkeyPatch, **found: Any) -> tuple[int, str
     monkeypatch.setattr(Rest, "ask", ask)
     given = ["failback", "--url", EAST_TO_WEST, "--back-url", WEST_TO_EAST]
     ended = CliRunner().invoke(app, given)
+    if isinstance(ended.exception, Refused):
+        raise ended.exception
     return ended.exit_code, ended.stdout, changed
 
 
@@ -77,3 +83,14 @@ def test_nobody_is_told_to_go_on_where_not_all_was_done(
     assert "connector route, which copies east to west, was left as it was" in printed
     assert ("- orders: 50 messages are only at west" in printed) == ("missing" in found)
     assert "target" not in printed
+
+
+def test_what_to_type_says_at_which_of_both_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    hint = "`replicator connectors resume route`, wait until `replicator lag` shows that it is 0, and repeat this"
+    with pytest.raises(Refused) as refused:
+        failed_back(monkeypatch, Refused("connector route is STOPPED", hint=hint))
+    assert refused.value.message == "connector route is STOPPED"
+    assert refused.value.hint == (
+        "`replicator connectors resume route --url http://127.0.0.1:2`, wait until"
+        " `replicator lag --url http://127.0.0.1:2` shows that it is 0, and repeat this"
+    )
