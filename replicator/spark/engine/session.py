@@ -9,12 +9,13 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from replicator.errors import ConfigError, StartupError
 from replicator.extras import install_command
 from replicator.spark.engine.java import java_home
-from replicator.spark.engine.user_conf import user_conf
+from replicator.spark.engine.user_conf import configures_logging, user_conf
 
 __all__ = ["MASTER", "SPECULATION", "refuse_no_spark", "refuse_speculating", "refuse_speculation", "session"]
 
@@ -23,6 +24,7 @@ MASTER: Final = "local[*,4]"
 
 SPECULATION: Final = "spark.speculation"
 
+_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 #: Defaults: the user's settings win over all of them.
 _SETTINGS: Final = {
     "spark.app.name": "rocketmq-replicator",
@@ -31,8 +33,10 @@ _SETTINGS: Final = {
     "spark.log.level": "ERROR",
     # The driver's JVM only schedules tasks; no message passes through it. The second compiler would cost half of
     # the start's CPU for nothing.
-    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
+    _JAVA_OPTIONS: "-XX:TieredStopAtLevel=1",
 }
+#: With which Spark says nothing but errors, from its start on.
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties").absolute()
 
 
 @contextmanager
@@ -63,6 +67,10 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
     if not has_jvm and (home := java_home()) is not None:
         os.environ["JAVA_HOME"] = str(home)
     defaults = dict(_SETTINGS)
+    if not (has_jvm or _JAVA_OPTIONS in given or configures_logging()):
+        defaults[_JAVA_OPTIONS] += f" -Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+        if master.partition("[")[0] == "local":  # no other JVM has to be told, and Spark says so in a line
+            del defaults["spark.log.level"]
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         defaults |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -8,11 +8,13 @@ import os
 import re
 import shlex
 from pathlib import Path
+from typing import Final
 
 from replicator.errors import ConfigError
 
-__all__ = ["user_conf"]
+__all__ = ["configures_logging", "user_conf"]
 
+_DEFAULTS: Final = "spark-defaults.conf"
 #: A line of a Java properties file: name and value, with `=`, `:` or blanks between.
 _LINE = re.compile(r"^[ \t]*([^#!\s=:][^\s=:]*)[ \t]*[=: \t][ \t]*(.*?)[ \t]*$", re.MULTILINE)
 
@@ -50,17 +52,22 @@ def _of_files() -> dict[str, str]:
     own = {"spark.master": given.master, "spark.app.name": given.name, "spark.remote": given.remote}
     return {
         **({"spark.master": os.environ["MASTER"]} if "MASTER" in os.environ else {}),
-        **_properties(Path(given.properties_file) if given.properties_file else _defaults_file()),
+        **_properties(Path(given.properties_file) if given.properties_file else _directory() / _DEFAULTS),
         **dict(each.split("=", 1) for each in given.conf if "=" in each),
         **{name: value for name, value in own.items() if value},
     }
 
 
-def _defaults_file() -> Path:
+def configures_logging() -> bool:
+    """Whether the user says what Spark logs."""
+    return any(_directory().glob("log4j2*"))
+
+
+def _directory() -> Path:
     if "SPARK_CONF_DIR" in os.environ:
-        return Path(os.environ["SPARK_CONF_DIR"]) / "spark-defaults.conf"
+        return Path(os.environ["SPARK_CONF_DIR"])
     home = os.environ.get("SPARK_HOME") or Path(str(importlib.import_module("pyspark").__file__)).parent
-    return Path(home) / "conf" / "spark-defaults.conf"
+    return Path(home) / "conf"
 
 
 def _properties(file: Path) -> dict[str, str]:

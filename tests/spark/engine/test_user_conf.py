@@ -118,3 +118,30 @@ def test_a_session_has_the_users_settings(conf: Path, tmp_path: Path) -> None:
     found = shown(submit, *flags, str(script), PYSPARK_PYTHON=sys.executable, PYTHONPATH=os.pathsep.join(sys.path))
     assert (found["spark.master"], found["spark.app.name"]) == ("local[2]", "submitted")
     assert (found["level"], found["ui"], found["spark.ui.showConsoleProgress"]) == ("WARN", None, "true")
+
+
+QUIET = """
+from replicator.spark.engine.session import session
+with session() as spark:
+    print(spark.sparkContext.parallelize([0, 1], 2).map(lambda number: 1 // number).collect())
+"""
+
+
+@pytest.mark.spark
+def test_a_terminal_is_shown_errors_alone(conf: Path) -> None:
+    """Not what Spark says of itself at its start, but for one line of the JVM; as the user wants it, if at all."""
+
+    def said() -> list[str]:
+        ended = subprocess.run([sys.executable, "-c", QUIET], capture_output=True, text=True, check=False)
+        assert "ZeroDivisionError" in ended.stderr
+        return ended.stderr.splitlines()
+
+    assert not conf.exists()
+    lines = [line for line in said() if not line.startswith("WARNING: Using incubator modules")]
+    assert " ERROR Executor: Exception in task" in lines[0]
+    (conf.parent / "log4j2.properties").write_text(
+        "rootLogger.level = warn\nrootLogger.appenderRef.stderr.ref = console\nappender.console.type = Console\n"
+        "appender.console.name = console\nappender.console.target = SYSTEM_ERR\n"
+        "appender.console.layout.type = PatternLayout\nappender.console.layout.pattern = mine %p %m%n%ex\n"
+    )
+    assert any(line.startswith("mine ERROR ") for line in said())
