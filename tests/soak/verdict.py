@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from replicator.client.cluster import Cluster as Client
-from replicator.errors import ClientError
+from replicator.errors import ReplicatorError
 from replicator.sandbox import Cluster
 from tests.soak.brief import misplaced
 from tests.soak.consumers import ahead
@@ -89,7 +89,7 @@ async def _registered(cluster: Cluster) -> bool:
             await client.refresh()
             if len(client.brokers()) < len({broker.name for broker in cluster.brokers}):
                 return False
-        except ClientError:
+        except ReplicatorError:
             return False
         finally:
             await client.close()
