@@ -13,7 +13,7 @@ from replicator.spark.jobs.location import Location
 
 def test_the_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hdfs_native.fsspec", None)
-    with pytest.raises(StartupError, match=r"hdfs:// needs hdfs-native.*pip install 'rocketmq-replicator\[hdfs\]'"):
+    with pytest.raises(StartupError, match=r"hdfs:// needs hdfs-native.*pip install .*\[hdfs\]'"):
         Location.of("hdfs://127.0.0.1:1/hdfs-without-its-extra")
 
 
