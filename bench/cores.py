@@ -70,8 +70,8 @@ async def _one(stage: Stage, program: Replicator, null: Path, *, workers: int, e
             await brokers[-1].ready()
         source, target = brokers
         job = stage.job(topic, topic, messages=each * QUEUES, size=SIZE, queues=QUEUES, directory=directory)
-        # Nothing can be read back of what was not stored.
-        flags = ["--task-granularity", "queue", "--audit", "off", "--workers", str(workers)]
+        # Nothing can be read back of what was not stored; the queues of delayed messages would be tasks, too.
+        flags = ["--task-granularity", "queue", "--audit", "off", "--sync", "topics", "--workers", str(workers)]
         replicator = Measured(
             [*on, *await program.command(job), *flags],
             log=directory / "output",
