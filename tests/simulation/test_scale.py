@@ -8,7 +8,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize(("size", "count"), [(1000, 4), (3000, 5)])
+@pytest.mark.parametrize(("size", "count"), [pytest.param(1000, 4, marks=pytest.mark.worlds), (3000, 5)])
 def test_a_group_at_size(size: int, count: int) -> None:
     """In a process of its own, since the simulation takes over the clocks."""
     command = [sys.executable, "-m", "tests.simulation.scale", "--queues", str(size), "--workers", str(count)]
