@@ -83,11 +83,11 @@ class Audit:
             return str(error)
         return ""
 
-    def note_change(self, what: str, worker: str, *, actor: str = "", **told: Any) -> None:
+    def note_change(self, what: str, worker: str, **told: Any) -> None:
         """Adds what was done at `worker`, in the words of its log, with who has asked for it."""
-        asked = str(get_contextvars().get("actor", "")) or actor
+        actor = str(get_contextvars().get("actor", ""))
         self.note(
-            {"at": time.time(), "worker": worker, "what": what, **({"actor": asked} if asked else {}), **told}
+            {"at": time.time(), "worker": worker, "what": what, **({"actor": actor} if actor else {}), **told}
         )
 
     def asked_for(self, most: int) -> list[dict[str, Any]]:

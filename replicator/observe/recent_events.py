@@ -19,10 +19,11 @@ _VALUE: Final = 500
 _NOTICED: Final = 30
 _DETAILS: Final = 8
 _LINE: Final = 200
-#: What is not shown beside its message.
+#: What of an audit entry is not a detail of its event as it is.
 _RECALLED: Final = frozenset({"at", "worker", "what", "actor", "before", "after"})
 #: The one change of a connector that is not logged as a warning; those of the target are not, either.
 _QUIET: Final = "connector created"
+#: What is not shown beside its message.
 _OWN: Final = frozenset({"event", "level", "timestamp", "actor", "exc_info", "module"})
 
 

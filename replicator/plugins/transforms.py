@@ -14,7 +14,7 @@ from replicator.errors import ConfigError, ProtocolError
 from replicator.plugins.installed import TRANSFORMS, load
 from replicator.plugins.interface import Message, Transform
 from replicator.protocol.compression import compress, decompress
-from replicator.protocol.message import StoredMessage, checksum
+from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import BROKER_MADE, LIGHT_OFFSETS
 from replicator.routing.faults import TransformRefused
 from replicator.routing.provenance import PREFIX
@@ -110,9 +110,7 @@ def _applied(
     if new_body != body:
         if not isinstance(new_body, bytes):
             raise TransformRefused(f"the body is a {type(new_body).__name__}, not bytes")
-        packed = compress(new_body, stored.sys_flag)
-        parts["body"] = len(packed).to_bytes(4) + packed
-        parts["body_crc"] = checksum(packed)
+        stored = stored.with_content(compress(new_body, stored.sys_flag), sys_flag=stored.sys_flag)
     if message.properties != properties:
         if not isinstance(message.properties, Mapping):
             raise TransformRefused(f"the properties are a {type(message.properties).__name__}")

@@ -14,6 +14,7 @@ import zlib
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from replicator.errors import ProtocolError
 
@@ -71,6 +72,11 @@ class StoredMessage(msgspec.Struct, gc=False):
     def is_damaged(self) -> bool:
         """Whether the body does not fit its checksum."""
         return self.body_crc & _CRC != checksum(self.content)
+
+    def with_content(self, content: bytes, *, sys_flag: int) -> StoredMessage:
+        """It with another body, stored as `sys_flag` says, and the checksum of that."""
+        body = len(content).to_bytes(_LENGTH) + content
+        return replace(self, body=body, body_crc=checksum(content), sys_flag=sys_flag)
 
 
 def checksum(body: bytes) -> int:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
-
-from msgspec.structs import replace
+from typing import Literal
 
 from replicator.errors import ProtocolError
 from replicator.protocol.compression import SYS_FLAGS, compress, decompress, is_compressed
-from replicator.protocol.message import COMPRESSION, StoredMessage, checksum
+from replicator.protocol.message import COMPRESSION, StoredMessage
 
 __all__ = ["BodyCompression", "plain"]
-
-#: Bytes of the length in front of a body.
-_LENGTH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +27,7 @@ class BodyCompression:
         packed = compress(message.content, flags)
         if len(packed) >= message.body_length:
             return message
-        return _with_body(message, packed, message.sys_flag & ~COMPRESSION | flags)
+        return message.with_content(packed, sys_flag=message.sys_flag & ~COMPRESSION | flags)
 
 
 def plain(message: StoredMessage) -> StoredMessage:
@@ -46,9 +41,4 @@ def plain(message: StoredMessage) -> StoredMessage:
         body = decompress(message.content, message.sys_flag)
     except ProtocolError:
         return message
-    return _with_body(message, body, message.sys_flag & ~COMPRESSION)
-
-
-def _with_body(message: StoredMessage, body: bytes, sys_flag: int) -> StoredMessage:
-    whole = len(body).to_bytes(_LENGTH) + body
-    return replace(message, body=whole, body_crc=checksum(body), sys_flag=sys_flag)
+    return message.with_content(body, sys_flag=message.sys_flag & ~COMPRESSION)

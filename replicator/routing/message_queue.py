@@ -31,11 +31,9 @@ class MessageQueue(NamedTuple):
         """
         topic, _, rest = text.partition("/")
         try:
-            queue = Queue.parse(rest)
+            queue = Queue.parse(rest if topic else "")
         except ValueError:
-            topic = ""
-        if not topic:
-            raise ValueError(f"{text!r} is not topic/broker/queue_id")
+            raise ValueError(f"{text!r} is not topic/broker/queue_id") from None
         return cls(topic, *queue)
 
     @property

@@ -8,11 +8,26 @@ from typing import Any
 
 import pytest
 
+from replicator.routing import dispatch_barrier
 from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.recovery_slots import RecoverySlots
 from replicator.routing.shared import Shared
 from replicator.routing.waiting_queues import WaitingQueues
+
+
+@pytest.fixture
+def nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker shows all that it has."""
+
+    async def all_of_it(_broker: object) -> tuple[int, int]:
+        return 1, 0
+
+    async def no_limit(_broker: object) -> None:
+        return None
+
+    monkeypatch.setattr(dispatch_barrier, "dispatched", all_of_it)
+    monkeypatch.setattr(dispatch_barrier, "confirmed", no_limit)
 
 
 @pytest.fixture

@@ -89,19 +89,9 @@ async def test_while_the_source_cannot_be_reached(make_shared: Callable[..., Sha
     assert pair.state.progress.clean
 
 
-async def test_what_a_dead_owner_sent_last_is_for_the_next_one_to_see(
-    make_shared: Callable[..., Shared], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("nothing_waits")
+async def test_what_a_dead_owner_sent_last_is_for_the_next_one_to_see(make_shared: Callable[..., Shared]) -> None:
     """Where nothing was sent since, nobody knows whether it was stored."""
-
-    async def shows_all(_broker: object) -> tuple[int, int]:
-        return 1, 0
-
-    async def no_limit(_broker: object) -> None:
-        return None
-
-    monkeypatch.setattr(dispatch_barrier, "dispatched", shows_all)
-    monkeypatch.setattr(dispatch_barrier, "confirmed", no_limit)
     away: Any = SimpleNamespace(reader=lambda _: SimpleNamespace(connection=for_ever))
     shared = replace(make_shared(broker=Shown(*map(copy_of, range(3)))), source=away)
     state = pair_of(shared).state

@@ -22,19 +22,7 @@ from replicator.state.record import Kind
 from replicator.state.store import Store
 from tests.routing.shown import Shown, check_of, copy_of
 
-
-@pytest.fixture(autouse=True)
-def nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker shows all that it has."""
-
-    async def all_of_it(_broker: object) -> tuple[int, int]:
-        return 1, 0
-
-    async def no_limit(_broker: object) -> None:
-        return None
-
-    monkeypatch.setattr(dispatch_barrier, "dispatched", all_of_it)
-    monkeypatch.setattr(dispatch_barrier, "confirmed", no_limit)
+pytestmark = pytest.mark.usefixtures("nothing_waits")
 
 
 @pytest.mark.parametrize("overtaken", [False, True])
