@@ -28,7 +28,7 @@ async def missing_topics(
         concerns: whether a topic is failed over.
         patience: seconds after which no more requests are made.
     """
-    route.keep(ended=True)
+    await route.keep(ended=True)
     lags = await topic_lags(route, worker.context, patience=patience)
     concerned = (each for each in lags if concerns(each["topic"]) or each["topic"] in route.topics.parked)
     return [each for each in concerned if each["messages"] or each["problem"]]

@@ -52,7 +52,7 @@ async def readiness(
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
     old = [*_of_last_look(seen_at, max(_LEAST, _LOOKS * context.metadata_refresh_interval))]
-    route.keep(ended=False)
+    await route.keep(ended=False)
     topics = await topic_lags(route, context)
     plan = await route.sync.plan()
     groups = await group_standings(plan.places)

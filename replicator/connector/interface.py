@@ -104,8 +104,11 @@ class ConnectorReporting(Protocol):
     def phases(self) -> Mapping[str, Iterable[Phase]]:
         """The tasks, each with the phases of what it consists of."""
 
-    def keep(self, *, ended: bool) -> None:
-        """Puts the progress of what runs here into the store; `ended` too of what has just ended."""
+    async def keep(self, *, ended: bool) -> None:
+        """Puts the progress of what runs here into the store; `ended` too of what has just ended.
+
+        Where that is much, others get their turn meanwhile.
+        """
 
     async def sample(self) -> None:
         """Finds out the lag of what stands still."""

@@ -292,9 +292,13 @@ class Route:
             await self._backfill.over(key)
         self._save(ended)
 
-    def keep(self, *, ended: bool) -> None:
-        """Puts the progress of the queues into the store, `ended` too that of those that have just ended."""
-        self._save(state for state in self.states if ended or state.phase is not Phase.STOPPED)
+    async def keep(self, *, ended: bool) -> None:
+        """Puts the progress of the queues into the store, `ended` too that of those that have just ended.
+
+        A slice at a time: copying goes on meanwhile.
+        """
+        async for states in self._pairs.in_turn():
+            self._save(state for state in states if ended or state.phase is not Phase.STOPPED)
 
     def _save(self, states: Iterable[QueueState]) -> None:
         store = self._context.store

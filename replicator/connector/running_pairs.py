@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 
+from replicator.aio.slices import in_slices
 from replicator.connector.interface import Pair
 from replicator.observe.logging import get_logger
 from replicator.routing.message_queue import MessageQueue
@@ -62,6 +63,11 @@ class RunningPairs:
     @property
     def states(self) -> list[QueueState]:
         return [pair.state for pair in self._pairs.values()]
+
+    async def in_turn(self) -> AsyncIterator[list[QueueState]]:
+        """As `states`, some at a time; others get their turn meanwhile. What has ended by then is left out."""
+        async for part in in_slices(self):
+            yield [pair.state for queue, pair in part if self._pairs.get(queue) is pair]
 
     def of(self, tasks: Collection[str]) -> list[MessageQueue]:
         """The queues of `tasks` that run."""

@@ -18,7 +18,7 @@ from replicator.observe.numbers import TopicNumbers
 from replicator.observe.printable import printable
 from replicator.routing.state import Phase, QueueState
 
-__all__ = ["queue_status", "task_states", "topic_status", "worst_queues"]
+__all__ = ["QueueSums", "queue_status", "task_states", "topic_status", "worst_queues"]
 
 #: Worst first: what a topic's state is, given those of its queues.
 _WORST = (
@@ -75,24 +75,51 @@ def queue_status(state: QueueState) -> dict[str, Any]:
     }
 
 
+class QueueSums:
+    """Queues added up, maybe some at a time: all of a worker take as long as messages should not wait."""
+
+    def __init__(self) -> None:
+        self._topics: dict[tuple[str, str], TopicNumbers] = {}
+        self._wrong: list[QueueState] = []
+
+    def add(self, states: Iterable[QueueState]) -> None:
+        """Adds `states` as they are now."""
+        at = time.time()
+        for state in states:
+            self._topics.setdefault((state.topic, state.route), TopicNumbers()).add(state, at)
+            if state.reason or state.stalled or state.progress.lag:
+                self._wrong.append(state)
+
+    def topics(self) -> list[dict[str, Any]]:
+        """All topics, sorted by name, each its queues added up as /metrics adds them."""
+        return [_topic(*name, numbers) for name, numbers in sorted(self._topics.items(), key=lambda item: item[0])]
+
+    def worst(self) -> list[dict[str, Any]]:
+        """The queues that do not run or lag, the worst first, as many as others are told of."""
+        return [_wrong(state) for state in nlargest(_TOLD, self._wrong, key=_how_wrong)]
+
+
+def _how_wrong(state: QueueState) -> tuple[bool, bool, int]:
+    return bool(state.reason), state.stalled, state.progress.lag
+
+
+def _wrong(state: QueueState) -> dict[str, Any]:
+    return {
+        "connector": state.route,
+        "topic": state.topic,
+        "broker": state.source.broker,
+        "queue": state.source.queue_id,
+        "state": state.phase.value,
+        "reason": printable(state.reason),
+        "stalled": state.stalled,
+        "max_offset": state.progress.max_offset,
+        "lag_messages": state.progress.lag,
+    }
+
+
 def worst_queues(states: Iterable[QueueState]) -> list[dict[str, Any]]:
-    """The queues that do not run or lag, the worst first, as many as others are told of."""
-    wrong = (state for state in states if state.reason or state.stalled or state.progress.lag)
-    found = nlargest(_TOLD, wrong, key=lambda state: (bool(state.reason), state.stalled, state.progress.lag))
-    return [
-        {
-            "connector": state.route,
-            "topic": state.topic,
-            "broker": state.source.broker,
-            "queue": state.source.queue_id,
-            "state": state.phase.value,
-            "reason": printable(state.reason),
-            "stalled": state.stalled,
-            "max_offset": state.progress.max_offset,
-            "lag_messages": state.progress.lag,
-        }
-        for state in found
-    ]
+    """As `QueueSums.worst`."""
+    return _sums(states).worst()
 
 
 def task_states(connectors: Iterable[ConnectorReporting]) -> dict[str, str]:
@@ -105,12 +132,14 @@ def task_states(connectors: Iterable[ConnectorReporting]) -> dict[str, str]:
 
 
 def topic_status(states: Iterable[QueueState]) -> list[dict[str, Any]]:
-    """All topics, sorted by name, each its queues added up as /metrics adds them."""
-    at = time.time()
-    topics: dict[tuple[str, str], TopicNumbers] = {}
-    for state in states:
-        topics.setdefault((state.topic, state.route), TopicNumbers()).add(state, at)
-    return [_topic(*name, numbers) for name, numbers in sorted(topics.items(), key=lambda item: item[0])]
+    """As `QueueSums.topics`."""
+    return _sums(states).topics()
+
+
+def _sums(states: Iterable[QueueState]) -> QueueSums:
+    sums = QueueSums()
+    sums.add(states)
+    return sums
 
 
 def _topic(name: str, route: str, numbers: TopicNumbers) -> dict[str, Any]:

@@ -38,7 +38,7 @@ FORM: Final = 1
 
 #: Bytes of JSON above which a body is compressed, and above which records go into another message.
 _COMPRESS: Final = 1024
-_FULL: Final = 512 * 1024
+_FULL: Final = 64 * 1024
 #: Bytes that a body may have uncompressed, and values in it: an assignment of 100,000 tasks has a fifth of both. A
 #: value takes some hundred bytes of memory, and each but the first needs a comma, a bracket or a brace.
 _BYTES: Final = 16 * 1024 * 1024

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from replicator.aio.clock import now
-from replicator.connector.status import topic_status, worst_queues
+from replicator.aio.slices import in_slices
+from replicator.connector.status import QueueSums
 from replicator.group.member import Group
 from replicator.observe.logging import get_logger
 from replicator.observe.printable import printable
@@ -21,9 +22,10 @@ from replicator.worker.state_cleaner import Cleaner
 
 __all__ = ["Progress"]
 
-#: The pause after each write is at least this many times as long as the write took; likewise for publications.
+#: The pause after each write is at least this many times as long as the write took; likewise between publications
+#: as adding up took, to which twice as much comes for the rest.
 _SAVE_PAUSE: Final = 20
-_STATUS_PAUSE: Final = 100
+_STATUS_PAUSE: Final = 200
 
 log = get_logger(__name__)
 
@@ -51,27 +53,31 @@ class Progress:
         The status is published less often if it takes long to add up, unless `force` is set.
         """
         if force or time.monotonic() - self._status_at >= _STATUS_PAUSE * self._status_cost:
-            self._put_status()
+            await self._put_status()
         self._cleaner.clean(now())
         await self._group.publish()
 
-    def _put_status(self) -> None:
-        began = time.thread_time()
-        self._routes.keep(ended=False)
-        states = [*self._routes.states, *self._halted.states]
+    async def _put_status(self) -> None:
+        """A slice at a time: the time that all of it takes would be seen in the latency of messages."""
+        await self._routes.keep(ended=False)
+        sums, cost = QueueSums(), 0.0
+        async for part in in_slices([*self._routes.states, *self._halted.states]):
+            began = time.thread_time()
+            sums.add(part)
+            cost += time.thread_time() - began
         status = {
-            "topics": topic_status(states),
+            "topics": sums.topics(),
             "problems": _printable(self._routes.problems),
             "connector_problems": {
                 name: _printable(problems) for name, problems in self._routes.connector_problems.items()
             },
-            "queues": worst_queues(states),
+            "queues": sums.worst(),
             "events": recent_events.noticed(self._began),
         }
         me = self._group.coordinator.me
         if status != self._store.state.get(Kind.STATUS, me):
             self._store.put(Kind.STATUS, me, status)
-        self._status_cost = time.thread_time() - began
+        self._status_cost = cost
         self._status_at = time.monotonic()
 
     async def save(self, *, force: bool = False) -> None:
@@ -85,7 +91,7 @@ class Progress:
     async def _write(self) -> None:
         async with self._saving:
             started = time.monotonic()
-            self._routes.keep(ended=True)
+            await self._routes.keep(ended=True)
             try:
                 await asyncio.to_thread(self._store.write, self._store.snapshot())
             except OSError as error:

@@ -82,10 +82,10 @@ class Routes:
         """The same by connector, of those that have any: what one cannot copy another one may."""
         return {name: dict(route.problems) for name, route in self._routes.items() if route.problems}
 
-    def keep(self, *, ended: bool) -> None:
-        """Puts the progress of all that runs here into the store."""
-        for route in self._routes.values():
-            route.keep(ended=ended)
+    async def keep(self, *, ended: bool) -> None:
+        """Puts the progress of all that runs here into the store; others get their turn meanwhile."""
+        for route in list(self._routes.values()):
+            await route.keep(ended=ended)
 
     def tasks(self) -> set[str]:
         """All tasks of the group."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 from replicator.admin import failover as under_test
 from replicator.admin.topic_lag import topic_lags
@@ -75,7 +76,7 @@ class Setup:
             topics=SimpleNamespace(plans=plans, of_users=plans, parked={}, selector=TopicSelector.of([".*"], [])),
             parking=SimpleNamespace(options=lambda options: options),
             problems={},
-            keep=lambda ended: None,
+            keep=AsyncMock(),
             sync=self.sync,
             settings=self.settings,
         )

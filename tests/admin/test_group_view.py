@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -33,35 +34,36 @@ def paged(tmp_path: Path) -> Iterator[PagedWorker]:
         yield made
 
 
-def _publish(paged: PagedWorker, problems: dict[str, dict[str, str]]) -> None:
+async def _publish(paged: PagedWorker, problems: dict[str, dict[str, str]]) -> None:
     """What the worker tells of its connectors with these problems."""
     routes = object.__new__(Routes)
     routes._routes = {
         name: cast("Any", SimpleNamespace(problems=found, states=[])) for name, found in problems.items()
     }
     for route in routes:
-        cast("Any", route).keep = lambda *, ended: ended
+        cast("Any", route).keep = AsyncMock()
     group: Any = SimpleNamespace(coordinator=SimpleNamespace(me="w1"))
-    Progress(paged.store, group, routes, cast("Any", SimpleNamespace(states=[])), cast("Any", None))._put_status()
+    halted = cast("Any", SimpleNamespace(states=[]))
+    await Progress(paged.store, group, routes, halted, cast("Any", None))._put_status()
     fit(Kind.STATUS, "w1", [1, "w1"], paged.store.state.get(Kind.STATUS, "w1"), now=time.time())
 
 
-def test_problems_are_those_of_the_connector(paged: PagedWorker) -> None:
+async def test_problems_are_those_of_the_connector(paged: PagedWorker) -> None:
     """Also where two have one with the same topic."""
     paged.connectors.bring("other", RouteSettings(topics=["bills"]))
     route, other = map(paged.connectors.get, ("route", "other"))
     view = GroupView(paged.worker)
-    _publish(paged, {"route": {"bills": FEWER}, "other": {"bills": COMPACTED, "odd": COMPACTED}, "third": {}})
+    await _publish(paged, {"route": {"bills": FEWER}, "other": {"bills": COMPACTED, "odd": COMPACTED}, "third": {}})
     assert view.status(route)["problems"] == {"bills": FEWER}
     assert view.status(other)["problems"] == {"bills": COMPACTED, "odd": COMPACTED}
     assert view.problems().keys() == {"bills", "odd"}
-    _publish(paged, {"other": {"odd": COMPACTED}})
+    await _publish(paged, {"other": {"odd": COMPACTED}})
     assert view.status(route)["problems"] == {}
 
 
-def test_what_a_name_server_says_keeps_no_status_from_others(paged: PagedWorker) -> None:
+async def test_what_a_name_server_says_keeps_no_status_from_others(paged: PagedWorker) -> None:
     """A status with controls in it would be left out by them."""
-    _publish(paged, {"route": {"bills": "no broker h\x9b2J\u202e:1\nnext"}})
+    await _publish(paged, {"route": {"bills": "no broker h\x9b2J\u202e:1\nnext"}})
     assert GroupView(paged.worker).problems() == {"bills": "no broker h 2J :1\nnext"}
     state = QueueState("orders", Queue("a", 0), Queue("b", 0))
     state.set_phase(Phase.WAITING, "no broker h\x9b2J\u202e:1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -40,7 +41,7 @@ async def found(monkeypatch: pytest.MonkeyPatch, at: float | None, lags: Any, *,
         monkeypatch.setattr(under_test, name, lambda *_, value=value: gives(value))
     plan = SimpleNamespace(steps=steps, places=[], unasked=[])
     sync = SimpleNamespace(plan=lambda: gives(plan), copied=SimpleNamespace(snapshot=lambda: None))
-    route: Any = SimpleNamespace(keep=lambda ended: None, sync=sync)
+    route: Any = SimpleNamespace(keep=AsyncMock(), sync=sync)
     context: Any = SimpleNamespace(metadata_refresh_interval=5.0)
     return await under_test.readiness(route, context, seen_at=time.time(), failed_over_at=at)
 

@@ -84,6 +84,23 @@ async def test_a_pair_runs_when_its_queue_is_ready_and_is_forgotten_when_drained
     assert (len(scene.pairs), scene.pairs.phases(), scene.pairs.cut) == (0, {}, 0)
 
 
+async def test_states_in_turn_are_those_of_the_pairs_that_run_then() -> None:
+    """One that was replaced meanwhile says what is no longer so: that a queue has ended cleanly, for one."""
+    scene = _Scene()
+    async with asyncio.TaskGroup() as group:
+        for number in range(70):
+            await scene.started(group, f"{number}")
+        seen = []
+        async for states in scene.pairs.in_turn():
+            seen += states
+            if len(seen) == 64:
+                (gone, _), (again, _) = [*scene.pairs][64:66]
+                await scene.pairs.end([gone, again], 10)
+                await scene.started(group, again.topic)
+        assert [state.topic for state in seen] == [f"{number}" for number in range(70) if number not in (64, 65)]
+        await scene.pairs.cancel()
+
+
 async def test_a_bug_ends_its_own_pair() -> None:
     scene = _Scene()
     async with asyncio.TaskGroup() as group:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
 
+from replicator.connector.status import QueueSums
+from replicator.routing.queue_map import Queue
+from replicator.routing.state import QueueState
 from replicator.state.record import Kind
 from replicator.state.store import Store
 from replicator.worker.checkpointer import Progress
@@ -37,7 +41,7 @@ class SlowStore(Store):
 async def test_two_saves_at_once_write_one_after_the_other(tmp_path: Path) -> None:
     """Both would write the same file beside the last one, and the older state could come last."""
     store = SlowStore(tmp_path)
-    routes: Any = SimpleNamespace(keep=lambda *, ended: ended)
+    routes: Any = SimpleNamespace(keep=AsyncMock())
     progress = Progress(store, cast("Any", None), routes, HALTED, cast("Any", None))
     store.put(Kind.POSITION, "T", {"position": 1, "start": 0})
     first = asyncio.create_task(progress.save(force=True))
@@ -57,7 +61,7 @@ async def test_two_saves_at_once_write_one_after_the_other(tmp_path: Path) -> No
 async def test_a_save_that_is_cut_off_is_over_before_the_next_one_begins(tmp_path: Path) -> None:
     """As the last one of a worker does, whose periodic save had got its time to finish and did not."""
     store = SlowStore(tmp_path)
-    routes: Any = SimpleNamespace(keep=lambda *, ended: ended)
+    routes: Any = SimpleNamespace(keep=AsyncMock())
     progress = Progress(store, cast("Any", None), routes, HALTED, cast("Any", None))
     store.put(Kind.POSITION, "T", {"position": 1, "start": 0})
     periodic = asyncio.create_task(progress.save())
@@ -83,16 +87,23 @@ async def test_progress_that_takes_long_to_add_up_is_told_less_often(
     clock = SimpleNamespace(now=1000.0)
     added, told = [], []
 
-    def keep(*, ended: bool) -> None:
+    async def keep(*, ended: bool) -> None:
         added.append(ended)
-        clock.now += 0.05
+
+    class Slow(QueueSums):
+        def add(self, states: Iterable[QueueState]) -> None:
+            clock.now += 0.025
+            super().add(states)
 
     async def publish() -> None:
         told.append(len(added))
 
+    monkeypatch.setattr("replicator.worker.checkpointer.QueueSums", Slow)
     monkeypatch.setattr("time.monotonic", lambda: clock.now)
     monkeypatch.setattr("time.thread_time", lambda: clock.now)
-    routes: Any = SimpleNamespace(keep=keep, states=[], problems={}, connector_problems={})
+    routes: Any = SimpleNamespace(
+        keep=keep, states=[QueueState("t", Queue("a", 0), Queue("b", 0))], problems={}, connector_problems={}
+    )
     group: Any = SimpleNamespace(coordinator=SimpleNamespace(me="w1"), publish=publish)
     progress = Progress(Store(tmp_path), group, routes, HALTED, cast("Any", SimpleNamespace(clean=lambda _: None)))
     for _ in range(4):

@@ -162,7 +162,7 @@ class PluginRoute:
                 self._copied_before += task.copied
         return list(ending.values())
 
-    def keep(self, *, ended: bool) -> None:
+    async def keep(self, *, ended: bool) -> None:
         """Puts the positions of the tasks into the store."""
         for task in self._running.values():
             if ended or task.phase is not Phase.STOPPED:

@@ -83,7 +83,7 @@ async def test_a_task_goes_on_where_the_last_owner_was(store: Store, tmp_path: P
         await until(lambda: route.phases() == {"file/0": {Phase.WAITING}}, seconds=10)
         assert "No such file" in route.states[0].reason
         store.put(Kind.POSITION, "file/0", None)
-        route.keep(ended=False)
+        await route.keep(ended=False)
         assert store.state.get(Kind.POSITION, "file/0") == {"position": {"offset": 7, "crc": 1}}
         connectors.delete("file")
         await route.stop(["file/0"])
@@ -117,7 +117,7 @@ async def test_a_position_that_cannot_be_written_fails_its_task_alone(store: Sto
         route.start(route.begin(["route/0"]), ["route/0"], group)
         await until(lambda: route.phases() == {"route/0": {Phase.FAILED}}, seconds=10)
         assert "position cannot be kept" in route.states[0].reason
-        route.keep(ended=False)
+        await route.keep(ended=False)
         store.put(Kind.CLUSTERS, "", {})
         await route.stop(["route/0"])
     assert store.state.get(Kind.POSITION, "route/0") is None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -74,7 +75,7 @@ class Setup:
         self.route: Any = SimpleNamespace(
             parking=SimpleNamespace(options=lambda options: options),
             settings=RouteSettings(),
-            keep=lambda ended: None,
+            keep=AsyncMock(),
             topics=self.topics,
             problems={},
             sync=self.task,
