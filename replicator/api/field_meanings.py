@@ -104,7 +104,7 @@ _MEANINGS: Final = {
 
 
 PARAMETERS: Final = {
-    "after": "events behind this id alone",
+    "after": "events behind this id alone; below 0: only those that come",
     "broker": "name of the source broker",
     "key": "of a message, as its producer gave it",
     "last_event_id": "the same as `after`, as browsers send it",

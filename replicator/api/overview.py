@@ -138,7 +138,8 @@ def overview_routes(overview: Overview, *, closing: Callable[[], bool]) -> APIRo
     async def stream_events(after: int = 0, last_event_id: Annotated[str, Header()] = "") -> StreamingResponse:
         """What this worker logs, and was asked for before it began: events of higher ids than `after`, live.
 
-        Five hundred are kept. The header `Last-Event-ID`, by which browsers go on, counts before `after`.
+        Five hundred are kept. With `after` below 0 it is only those that come. The header `Last-Event-ID`, by which
+        browsers go on, counts before `after`.
         """
         nonlocal open_feeds
         if open_feeds >= _FEEDS:
@@ -148,7 +149,8 @@ def overview_routes(overview: Overview, *, closing: Callable[[], bool]) -> APIRo
             nonlocal open_feeds
             open_feeds -= 1
 
-        feed = _Feed(stream(recent_events, _number(last_event_id, after), closing=closing), ended)
+        known = recent_events.last if after < 0 else after
+        feed = _Feed(stream(recent_events, _number(last_event_id, known), closing=closing), ended)
         open_feeds += 1  # before it begins: others may ask until then
         return feed
 

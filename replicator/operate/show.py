@@ -131,4 +131,4 @@ def lag_table(connectors: Mapping[str, Any]) -> RenderableType:
                 rows.append([name, shown, state, *(topic[number] for number in _NUMBERS.values())])
                 why.append((shown, topic["reason"]))
     columns = ("connector", "topic", "state", *_NUMBERS)
-    return Group(table(columns, rows, empty="nothing is copied yet"), *reasons(why))
+    return Group(table(columns, rows, empty="no queue is copied by a worker now"), *reasons(why))

@@ -51,6 +51,19 @@ def test_whatever_a_browser_says_where_it_left_off(last: str) -> None:
     assert found.headers["content-type"].startswith("text/event-stream")
 
 
+@pytest.mark.parametrize(("after", "told"), [(0, ["e0", "e1"]), (1, ["e1"]), (-1, [])])
+def test_a_feed_begins_where_it_is_to(after: int, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who wants to see what comes of a request does not want to see what was before."""
+    events = RecentEvents()
+    for n in range(2):
+        events(None, "info", {"event": f"e{n}"})
+    monkeypatch.setattr(module, "recent_events", events)
+    app = FastAPI()
+    app.include_router(overview_routes(cast("Overview", None), closing=lambda: True))
+    found = TestClient(app).get("/events", params={"after": after}).text
+    assert [parsed(each.encode()).event for each in found.split("\n\n") if each] == told
+
+
 async def test_a_feed_counts_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many may ask at once; one whose browser has gone before its beginning is not counted for ever."""
     monkeypatch.setattr(module, "_FEEDS", 2)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import re
+import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -23,7 +25,7 @@ from replicator.settings.rest import refuse_unfit_token
 from replicator.settings.secret_file import read_secret
 from replicator.settings.shown import quoted
 
-__all__ = ["HERE", "NotFound", "Refused", "Rest", "Unanswered", "Url", "path"]
+__all__ = ["HERE", "Feed", "NotFound", "Refused", "Rest", "Unanswered", "Url", "path"]
 
 #: `--url`, and the default address of a worker on this machine.
 Url = Annotated[
@@ -51,6 +53,32 @@ class Unanswered(ReplicatorError):
     """The worker has not said in time what became of the request: it may still be at work on it."""
 
     exit_code = ExitCode.UNANSWERED
+
+
+class Feed:
+    """An answer that goes on, line by line, until somebody ends it."""
+
+    def __init__(self, sock: socket.socket, response: http.client.HTTPResponse) -> None:
+        self._socket = sock
+        self._response = response
+
+    def __enter__(self) -> Feed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._response.close()
+        self._socket.close()
+
+    @property
+    def lines(self) -> Iterator[bytes]:
+        """What comes; it is over when the worker, the connection or `end` ends it."""
+        with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
+            yield from self._response
+
+    def end(self) -> None:
+        """Ends `lines`, in whatever thread they are read."""
+        with contextlib.suppress(OSError):  # it has ended already
+            self._socket.shutdown(socket.SHUT_RDWR)
 
 
 class NotFound(Refused):
@@ -127,6 +155,26 @@ class Rest:
             return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
         return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
 
+    def follow(self, where: str) -> Feed:
+        """A page that goes on.
+
+        Raises:
+            Refused: there is none to be had.
+            StartupError: no worker answers there.
+        """
+        connection = self._connection()
+        try:
+            connection.request("GET", where, None, self._headers())
+            sock = connection.sock
+            response = connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise self._nobody(error) from None
+        if response.status != HTTPStatus.OK:
+            connection.close()
+            raise Refused(f"{self.url} gives no {where}: {response.status}")
+        return Feed(sock, response)
+
     def get(self, where: str, **query: object) -> Any:
         """The contents of a page."""
         given = {name: value for name, value in query.items() if value is not None}
@@ -153,16 +201,25 @@ class Rest:
         known = found if isinstance(found, dict) else {"errors": [str(found)], "hint": ""}
         raise _KINDS.get(status, Refused)("\n".join(known.get("errors", [])), hint=str(known.get("hint", "")))
 
-    def _once(self, method: str, where: str, body: Any) -> tuple[int, Any, Any]:
+    def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
+        return headers
+
+    def _nobody(self, error: Exception) -> StartupError:
+        return StartupError(
+            f"no worker answers at {self.url} ({error})",
+            hint="give a worker's address with --url or REPLICATOR_URL; a worker logs it at startup",
+        )
+
+    def _once(self, method: str, where: str, body: Any) -> tuple[int, Any, Any]:
         connection = self._connection()
         connected, status = False, 0
         try:
             connection.connect()
             connected = True
-            connection.request(method, where, None if body is None else json.dumps(body), headers)
+            connection.request(method, where, None if body is None else json.dumps(body), self._headers())
             response = connection.getresponse()
             status = response.status
             page = json.loads(response.read())
@@ -173,10 +230,7 @@ class Rest:
                     f"{self.url} has not answered {method} {where} within {self._timeout:g} s",
                     hint="the request may still be running: check the worker's log before you retry",
                 ) from None
-            raise StartupError(
-                f"no worker answers at {self.url} ({error})",
-                hint="give a worker's address with --url or REPLICATOR_URL; a worker logs it at startup",
-            ) from None
+            raise self._nobody(error) from None
         finally:
             connection.close()
         return (

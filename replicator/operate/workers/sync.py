@@ -18,6 +18,7 @@ from replicator.observe.moment import moment
 from replicator.observe.pending_lines import pending_lines, released_lines
 from replicator.operate.show import reasons, table, topic_name
 from replicator.operate.workers.rest import HERE, Refused, Rest, Url, path
+from replicator.operate.workers.steps import steps_shown
 
 __all__ = ["Drain", "apply", "fail_over", "failed_over", "failover", "plan", "readiness", "report_of"]
 
@@ -164,13 +165,14 @@ def _named(topics: str) -> list[str]:
 
 
 def fail_over(rest: Rest, connector: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Has a connector failed over, and returns the report; errors as of `Rest.ask`.
+    """Has a connector failed over, and returns the report; errors as of `Rest.ask`. Its steps are shown meanwhile.
 
     What a refusal says to type goes to the same worker: there may be two groups, and a worker does not know how
     it is reached.
     """
     try:
-        report: dict[str, Any] = rest.ask("POST", path("connectors", connector, "failover"), wanted)
+        with steps_shown(rest, connector):
+            report: dict[str, Any] = rest.ask("POST", path("connectors", connector, "failover"), wanted)
     except Refused as error:
         raise type(error)(error.message, hint=_COMMAND.sub(rf"`\1 --url {rest.url}`", error.hint)) from None
     return report

@@ -117,7 +117,7 @@ class TopView:
         several: bool,
     ) -> RenderableType:
         if not shown:
-            return Text("nothing is copied yet", style="dim")
+            return Text("no queue is copied by a worker now", style="dim")
         numbers = (Column(head, justify="right", no_wrap=True) for head in ("lag", "lag s", "msg/s", "ETA", "gaps"))
         columns = (name, Column("state", no_wrap=True), *numbers)
         drawn = Table(*columns, box=None, pad_edge=False, expand=bool(name.ratio))
