@@ -24,6 +24,7 @@ from replicator.client.topics import TopicConfig, is_missing
 from replicator.errors import ClientError, NothingShown, ProtocolError, ReplicatorError, StartupError, is_absence
 from replicator.group.log_topics import LogTopics
 from replicator.observe.logging import get_logger
+from replicator.observe.reminder import Reminder
 from replicator.protocol.batch import header_fields
 from replicator.protocol.codes import Response
 from replicator.routing.message_queue import MessageQueue
@@ -275,16 +276,15 @@ class ControlLog:
             at, end = await self._insist(queue, lambda: self._read(queue, at, end))  # noqa: B023 - awaited at once
 
     async def _insist(self, queue: MessageQueue, read: Callable[[], Awaitable[tuple[int, int]]]) -> tuple[int, int]:
-        reason, backoff, began = "", Backoff(_PAUSE_FIRST, _PAUSE_MOST), now()
+        reminder, backoff, began = Reminder(), Backoff(_PAUSE_FIRST, _PAUSE_MOST), now()
         while True:
             try:
                 return await read()
             except (ClientError, ProtocolError) as error:
                 if is_missing(error):
                     await self._remake(queue)
-                elif str(error) != reason:
-                    reason = str(error)
-                    log.warning("system topic cannot be read", queue=str(queue), reason=reason)
+                elif reminder.is_due(str(error)):
+                    log.warning("system topic cannot be read", queue=str(queue), reason=str(error))
                 shows_nothing = isinstance(error, NothingShown)
                 if not shows_nothing and queue in self._last:  # one that is only busy has not lost anything
                     self._last[queue] = self._last[queue]._replace(address="")

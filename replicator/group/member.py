@@ -22,6 +22,7 @@ from replicator.group.membership import Generation, Heartbeat, MemberState, Side
 from replicator.group.signature import Signer
 from replicator.group.wire import Author, Envelope, write_heartbeat, write_records
 from replicator.observe.logging import get_logger
+from replicator.observe.reminder import Reminder
 from replicator.routing.message_queue import MessageQueue
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
@@ -130,6 +131,7 @@ class Group:
         self._early: dict[MessageQueue, list[tuple[Heartbeat, int]]] = {}
         self._clock: dict[MessageQueue, float] = {}
         self._failing = False
+        self._reminder = Reminder()
         #: Until we have joined, the last heartbeat of each job of this group, with where and when it was stored.
         self._jobs: dict[str, tuple[Heartbeat, MessageQueue, int]] = {}
         #: When processes with our id were heard that may have been there before us, or took our place meanwhile.
@@ -198,8 +200,11 @@ class Group:
         except (ClientError, ProtocolError) as error:
             if records is None:
                 self.store.untake(taken)
-            log.warning("shared state not published", reason=str(error))
+            if self._reminder.is_due(str(error)):
+                log.warning("shared state not published", reason=str(error))
             return False
+        if self._reminder.over():
+            log.info("shared state is published again")
         return True
 
     async def publish_all(self) -> None:

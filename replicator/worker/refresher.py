@@ -14,6 +14,7 @@ from replicator.group.member import Group
 from replicator.group.mirror import Mirror
 from replicator.group.no_log import NoLog
 from replicator.observe.logging import get_logger
+from replicator.observe.reminder import Reminder
 from replicator.state.known_brokers import Side
 from replicator.worker.agenda import Agenda
 from replicator.worker.connectors import Routes
@@ -46,6 +47,7 @@ class Refresher:
         #: Why a side could not be looked at the last time.
         self.problems: list[str] = []
         self._begun_at = time.time()
+        self._reminder = Reminder()
         self._sides: dict[Side, Discovery] = {"source": source, "target": target}
         #: What the connectors were planned by last; others look at the clusters, too, and see a change before us.
         self._planned = self._revisions()
@@ -78,7 +80,12 @@ class Refresher:
             if not isinstance(failure, ReplicatorError | OSError):
                 raise failure
         for reason in dict.fromkeys(map(str, failures)):
-            log.warning("refresh failed", reason=reason)
+            if self._reminder.is_due(reason):
+                log.warning("refresh failed", reason=reason)
+            else:
+                log.debug("refresh failed again", reason=reason)
+        if not failures and self._reminder.over():
+            log.info("both clusters are refreshed again")
         unseen = {
             side: each
             for side, each in zip(self._sides, ended, strict=False)  # what ended after them are the logs

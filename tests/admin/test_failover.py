@@ -251,10 +251,19 @@ def test_a_report_names_queues_of_dead_brokers() -> None:
         "b is dead",
         "queue b/3: copied up to offset 120, stored 2025-11-24 16:00:00 UTC; the rest is not known",
     ]
-    topic["unknown_queues"] = [{**unknown, "position": None}] * 20
-    assert commands._missing(topic)[-2:] == [
-        "queue b/3: nothing of it was copied",
-        "and 12 more queues: -o json names them",
+    topic["unknown_queues"] = [unknown] * 20
+    assert commands._missing(topic)[-1] == "and 12 more queues: -o json names them"
+
+
+def test_a_report_counts_queues_of_which_nothing_was_copied() -> None:
+    """A source has eighteen delay levels, and most are never used."""
+    begun = {"broker": "a", "queue": 3, "position": 1, "copied_until": None}
+    empty = [{"broker": broker, "queue": 0, "position": None, "copied_until": None} for broker in "aba"]
+    topic = {"messages": 0, "counted": True, "problem": "", "unknown_queues": [*empty, begun]}
+    assert commands._missing(topic) == [
+        "queue a/3: copied up to offset 0; the rest is not known",
+        "2 queues of a: nothing was copied",
+        "1 queue of b: nothing was copied",
     ]
 
 

@@ -213,7 +213,7 @@ class Readers:
         if copied is not None:
             until = copied.copied_until / 1000
             known = {"broker": "a", "queue": 0, "position": copied.position, "copied_until": until}
-            _last_known(known)
+            _last_known([known])
             moved = {"topic": "orders", "source": known, "target": known, "moved_to": None}
             done = {"dry_run": True, "side": "source", "broker": "a", "queues_to": "", "topics_gone": []}
             self.print(_drawn(done | {"queues": [moved | known]}))

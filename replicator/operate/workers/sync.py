@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Annotated, Any, Final
 
 import typer
@@ -193,11 +194,15 @@ def report_of(found: dict[str, Any], *, source: str = "the source", target: str 
     dry_run = found["dry_run"]
     stopped = "the route has stopped" if found["stopped"] else "some tasks have not stopped"
     drained = f"all that {source} had is at {target}" if found["drained"] else f"not all is at {target}:"
-    missing = ((each["topic"], line) for each in found["missing"] for line in _missing(each, source))
+    missing = [
+        Text(f"- {topic_name(each['topic'], quiet=False)}: {line}", style="red")
+        for each in found["missing"]
+        for line in _missing(each, source)
+    ]
     lines = [
         Text("dry run: nothing was changed" if dry_run else stopped, style="bold"),
         Text(drained),
-        *(Text(f"- {topic}: {line}", style="red") for topic, line in missing),
+        *missing,
         Text(_changes(found)),
         *_synced(found, target),
         *(Text(f"- {problem}", style="red") for problem in found["problems"]),
@@ -260,18 +265,23 @@ def _missing(topic: dict[str, Any], source: str = "the source") -> list[str]:
         lines.append(f"{up_to}{counted(topic['messages'], 'message is')} only at {source}")
     if topic["problem"]:
         lines.append(topic["problem"])
-    known = [_last_known(each) for each in topic["unknown_queues"]]
+    known = _last_known(topic["unknown_queues"])
     more = len(known) - _FEW
     return lines + known[:_FEW] + ([f"and {more:,} more queues: -o json names them"] if more > 0 else [])
 
 
-def _last_known(queue: dict[str, Any]) -> str:
-    name = f"queue {queue['broker']}/{queue['queue']}"
-    if not queue["position"]:
-        return f"{name}: nothing of it was copied"
-    until = queue["copied_until"]
-    stored = "" if until is None else f", stored {moment(until)}"
-    return f"{name}: copied up to offset {queue['position'] - 1}{stored}; the rest is not known"
+def _last_known(queues: list[dict[str, Any]]) -> list[str]:
+    """A line for each queue; those of a broker of which nothing was copied have one line."""
+    lines, empty = list[str](), Counter[str]()
+    for queue in queues:
+        if not queue["position"]:
+            empty[queue["broker"]] += 1
+            continue
+        until = queue["copied_until"]
+        stored = "" if until is None else f", stored {moment(until)}"
+        copied = f"copied up to offset {queue['position'] - 1}{stored}; the rest is not known"
+        lines.append(f"queue {queue['broker']}/{queue['queue']}: {copied}")
+    return lines + [f"{counted(count, 'queue')} of {broker}: nothing was copied" for broker, count in empty.items()]
 
 
 def _actions(found: list[dict[str, Any]], why: str, *, empty: str) -> Any:
