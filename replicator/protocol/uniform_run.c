@@ -172,6 +172,31 @@ int64_t replicator_sent(bytes data, size_t size, bytes names, uint8_t *out, size
     return at_out - out;
 }
 
+/* Writes of each entry of a batch its properties, checksum and flag, and then `sys_flag` and `reconsumed`.
+ *
+ * Gives the bytes written to `out`; 0 if `room` is too small. The entries were made here.
+ */
+int64_t replicator_records(bytes entries, size_t size, int32_t sys_flag, int32_t reconsumed, uint8_t *out, size_t room) {
+    uint8_t *at_out = out, *room_end = out + room;
+    for (bytes entry = entries, end = entries + size; entry < end; entry += u32(entry)) {
+        bytes length = entry + 20 + u32(entry + 16);
+        size_t properties_size = (size_t)length[0] << 8 | length[1];
+        if ((size_t)(room_end - at_out) < properties_size + 16) return 0;
+        memcpy(at_out, length + 2, properties_size);
+        memcpy(at_out + properties_size, entry + 8, 8);
+        at_out += properties_size + 16;
+        put_u32(at_out - 8, (uint32_t)sys_flag), put_u32(at_out - 4, (uint32_t)reconsumed);
+    }
+    return at_out - out;
+}
+
+/* The bytes of the first `count` messages in `data`, which are alike. */
+int64_t replicator_length(bytes data, size_t size, int64_t count) {
+    size_t at = 0;
+    while (count-- > 0 && at < size) at += u32(data + at);
+    return (int64_t)at;
+}
+
 /* Makes entries of the messages in `data`, which are alike: their properties are `stamp`, the offset, a slash, the
  * store timestamp, and what is left of their own without those that have one of `names`.
  *

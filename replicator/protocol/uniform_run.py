@@ -48,6 +48,10 @@ def _load() -> ctypes.PyDLL | None:
     library.replicator_entries.restype = number
     library.replicator_sent.argtypes = (text, size, text, ctypes.c_void_p, size)
     library.replicator_sent.restype = number
+    library.replicator_records.argtypes = (text, size, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, size)
+    library.replicator_records.restype = number
+    library.replicator_length.argtypes = (text, size, number)
+    library.replicator_length.restype = number
     return library
 
 
@@ -163,6 +167,25 @@ class UniformRun(Sequence[StoredMessage]):
         assert _library is not None  # noqa: S101 - it made this
         scratch, data = _scratch, self._data
         written = _library.replicator_sent(data, len(data), _ADDED, scratch.at_out, _ROOM)
+        return bytes(scratch.out[:written]) if written else None
+
+    def split(self, count: int) -> tuple[Sequence[StoredMessage], Sequence[StoredMessage]]:
+        """The first `count` messages, which are fewer than all, and the others."""
+        assert _library is not None  # noqa: S101 - it made this
+        end = _library.replicator_length(self._data, len(self._data), count)
+        return messages_in(self._data[:end]), messages_in(self._data[end:])
+
+    def records(self, entries: bytes) -> bytes | None:
+        """What is to be known of these messages beside their bodies, given their entries in a batch.
+
+        Of each its properties there, then bodyCRC, flag, sysFlag and reconsumeTimes, of 32 bits each.
+
+        Returns:
+            None: it has to be done one by one, since there is too much of something.
+        """
+        assert _library is not None  # noqa: S101 - it made this
+        scratch, kept = _scratch, (self.sys_flag, self.reconsume_times)
+        written = _library.replicator_records(entries, len(entries), *kept, scratch.at_out, _ROOM)
         return bytes(scratch.out[:written]) if written else None
 
 

@@ -296,7 +296,9 @@ async def _limited(reader: RangeReader, limiter: RateLimiter) -> AsyncGenerator[
     """The messages of `reader`, at most at the rate of `limiter`."""
     async for messages in reader.chunks():
         if messages:
-            await limiter.acquire(len(messages), sum(len(message.body) for message in messages))
+            # Who has not limited bytes need not have them counted, for which messages would have to be cut.
+            size = sum(len(message.body) for message in messages) if limiter.size else 0
+            await limiter.acquire(len(messages), size)
             yield messages
 
 

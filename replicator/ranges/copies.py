@@ -37,6 +37,10 @@ class Copies(NamedTuple):
     offsets: list[int]
     others: list[tuple[StoredMessage, Provenance | None]]
 
+    def and_those_of(self, more: Copies) -> Copies:
+        """These, and then those of `more`."""
+        return Copies(self.messages + more.messages, self.offsets + more.offsets, self.others + more.others)
+
 
 def copies_of(
     cluster: str,

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from replicator.protocol.batch import KEPT_SYS_FLAGS
 from replicator.protocol.message import StoredMessage
+from replicator.protocol.uniform_run import UniformRun
 from replicator.ranges.copies import Copies, Kept, copies_of, own
 from replicator.ranges.copy_order import CopyOrder
 from replicator.routing import provenance
@@ -28,6 +29,8 @@ __all__ = ["RUN", "Pairing", "Stretch"]
 RUN: Final = 4096
 #: Stretches that are recorded for one run.
 _STRETCHES: Final = 64
+#: Bytes of a batch that is not sent.
+_UNLIMITED: Final = 2**62
 
 _pack = struct.Struct(">IiIi").pack
 
@@ -88,6 +91,8 @@ class Pairing:
         self._run = -1
         self._ahead: list[StoredMessage] = []
         self._at = 0
+        #: What was read ahead and comes after these, if it is a run.
+        self._next_run: Sequence[StoredMessage] | None = None
         #: The source's messages before this offset were taken or missed; the last of them was at `_before`.
         self._passed = begin
         self._before: int | None = None
@@ -106,6 +111,66 @@ class Pairing:
 
     async def take(self, messages: Sequence[StoredMessage]) -> Copies:
         """Compares the target's next messages; returns those that were compared one by one."""
+        found = Copies([], [], [])
+        while isinstance(messages, UniformRun):
+            held = len(self._ahead) - self._at
+            if not held:
+                left = await self._take_run(messages)
+                if left is not messages:
+                    messages = left
+                    continue
+                held = len(self._ahead) - self._at
+            if not 0 < held < len(messages):
+                break
+            part, messages = messages.split(held)  # behind it both sides may be equal again
+            found = found.and_those_of(await self._take_some(part))
+        return found.and_those_of(await self._take_some(messages)) if messages else found
+
+    async def _take_run(self, copies: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
+        """Compares the source's next messages with as many of `copies`, all at once; returns those that are left.
+
+        These are all of them where some differ: nothing is taken then, and the source's messages are held.
+        """
+        run = self._next_run or await anext(self._source, None)
+        self._next_run = None
+        if run is None:
+            return copies
+        count = min(len(run), len(copies))
+        (same, left), (wanted, later) = _cut(copies, count), _cut(run, count)
+        if not self._take_equal(same, wanted):
+            self._ahead, self._at = [*run], 0
+            return copies
+        self._next_run = later or None
+        return left
+
+    def _take_equal(self, copies: Sequence[StoredMessage], wanted: Sequence[StoredMessage]) -> bool:
+        """Takes them if they are runs, and each copy is what is sent for its message; whether it did."""
+        if not (isinstance(copies, UniformRun) and isinstance(wanted, UniformRun)) or wanted.mention(PREFIX):
+            return False
+        made = wanted.entries(self._stamp.lead, more=0, limit=_UNLIMITED)
+        if made is None or made[0] != copies.sent() or (records := wanted.records(made[0])) is None:
+            return False
+        if (copies.sys_flag, copies.reconsume_times) != (wanted.sys_flag, wanted.reconsume_times):
+            return False
+        self._take_next(wanted.offset, copies.offset, len(wanted))
+        self._both(records)
+        return True
+
+    def _take_next(self, offset: int, place: int, count: int) -> None:
+        """Takes copies at `place` and the places behind it, of messages at `offset` and the offsets behind it."""
+        end = offset + count
+        self.order.add((offset, end - 1), (place, place + count - 1), count=count, before=self._before)
+        self.selected += count
+        self.copies += count
+        for first in (offset, *range((offset // RUN + 1) * RUN, end, RUN)):
+            last = min(end, (first // RUN + 1) * RUN) - 1
+            self._lies(first // RUN, place + first - offset, place + last - offset)
+            self._reached(first)
+            self._reached(last)
+        self._before, self._passed = end - 1, end
+
+    async def _take_some(self, messages: Sequence[StoredMessage]) -> Copies:
+        """As `take`, message by message."""
         await self._read_ahead(len(messages))
         wanted = self._ahead[self._at : self._at + len(messages)]
         if len(wanted) == len(messages):
@@ -134,9 +199,10 @@ class Pairing:
     async def _read_ahead(self, count: int) -> None:
         """Reads ahead until `count` of the source's messages are ready, or it has no more."""
         while len(self._ahead) - self._at < count:
-            more = await anext(self._source, None)
+            more = self._next_run or await anext(self._source, None)
             if more is None:
                 return
+            self._next_run = None
             self._ahead = [*self._ahead[self._at :], *more]
             self._at = 0
 
@@ -271,6 +337,15 @@ class Pairing:
         """From here on the two digests differ."""
         if self._target_digest is None:
             self._target_digest = self._digest.copy()
+
+
+def _cut(messages: Sequence[StoredMessage], count: int) -> tuple[Sequence[StoredMessage], Sequence[StoredMessage]]:
+    """The first `count` of `messages`, and the others; a run is not cut into messages for that."""
+    if count == len(messages):
+        return messages, ()
+    if isinstance(messages, UniformRun):
+        return messages.split(count)
+    return messages[:count], messages[count:]
 
 
 def _record(message: StoredMessage, stamped: bytes) -> bytes:

@@ -17,6 +17,8 @@ int32_t replicator_mentions(bytes data, size_t size, bytes text, size_t text_siz
 int64_t replicator_sent(bytes data, size_t size, bytes names, uint8_t *out, size_t room);
 int64_t replicator_entries(bytes data, size_t size, bytes stamp, size_t stamp_size, bytes names, int64_t more,
                            int64_t limit, uint8_t *out, size_t room, int64_t *stored);
+int64_t replicator_records(bytes entries, size_t size, int32_t sys_flag, int32_t reconsumed, uint8_t *out, size_t room);
+int64_t replicator_length(bytes data, size_t size, int64_t count);
 
 enum { MOST = 4096, ROOM = 16384 };
 
@@ -67,7 +69,13 @@ static int try(const uint8_t *input, size_t size) {
         uint8_t *target = malloc(room ? room : 1);
         replicator_mentions(data, size, (bytes) "A\1", 2);
         replicator_sent(data, size, names, target, room);
-        replicator_entries(data, size, stamp, sizeof stamp - 1, names, next(100), 200 + next(4000), target, room, stored);
+        replicator_length(data, size, next(20));
+        int64_t written =
+            replicator_entries(data, size, stamp, sizeof stamp - 1, names, next(100), 200 + next(4000), target, room, stored);
+        uint8_t *entries = malloc(written ? (size_t)written : 1);
+        memcpy(entries, target, (size_t)written);
+        replicator_records(entries, (size_t)written, 1, 2, target, room);
+        free(entries);
         free(target);
     }
     free(data);

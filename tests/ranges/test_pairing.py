@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
@@ -10,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.protocol.message import StoredMessage
+from replicator.protocol.uniform_run import messages_in
 from replicator.ranges import pairing as module
 from replicator.ranges.copies import Kept, copies_of
 from replicator.ranges.pairing import Pairing
 from replicator.routing.provenance import Stamp
 from replicator.routing.queue_map import Queue
+from tests.support.stored import encoded
 
 QUEUE = Queue("east-a", 3)
 RUN = 4
@@ -26,9 +29,16 @@ _values = st.sampled_from([b"", b"1", b"two words", b"CLUSTER", "値".encode()])
 _own = st.dictionaries(_names, _values).map(lambda told: [name + b"\x01" + value for name, value in told.items()])
 
 
-@pytest.fixture(autouse=True)
-def _short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+#: How what was pulled is given out.
+_read = list
+
+
+@pytest.fixture(autouse=True, params=["one by one", "as pulled"])
+def _short_runs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages that are alike are compared by compiled code, with the same result."""
     monkeypatch.setattr(module, "RUN", RUN)
+    if request.param == "as pulled":
+        monkeypatch.setattr(sys.modules[__name__], "_read", lambda messages: messages_in(encoded(messages)))
 
 
 def _message(offset: int, raw: bytes = b"KEYS\x01k\x02", *, body: bytes = b"\0\0\0\1x") -> StoredMessage:
@@ -72,7 +82,7 @@ async def _paired(
 ) -> Pairing:
     async def ahead() -> AsyncIterator[Sequence[StoredMessage]]:
         for at in range(0, len(source), 3):
-            yield source[at : at + 3]
+            yield _read(source[at : at + 3])
 
     times = {message.queue_offset: message.store_timestamp for message in source}
 
@@ -83,7 +93,7 @@ async def _paired(
     at = turn = 0
     while at < len(target):
         size = pulls[turn % len(pulls)]
-        await pairing.take(target[at : at + size])
+        await pairing.take(_read(target[at : at + size]))
         at, turn = at + size, turn + 1
     await pairing.finish(pairing.highest + 1 if end is None else end)
     return pairing
@@ -202,10 +212,10 @@ async def test_copies_that_are_right_are_not_looked_at_singly() -> None:
             raise AssertionError(offset)
 
         async def ahead(source: Sequence[StoredMessage] = source) -> AsyncIterator[Sequence[StoredMessage]]:
-            yield source
+            yield _read(source)
 
         pairing = Pairing("east", QUEUE, ahead(), nothing_else, start=0, begin=0, topic="t")
-        assert await pairing.take(_stored(_copies(source))) == ([], [], [])
+        assert await pairing.take(_read(_stored(_copies(source)))) == ([], [], [])
         assert pairing.copies == 6
 
 
@@ -234,13 +244,24 @@ async def test_digests_are_of_what_is_there(source: list[StoredMessage], lost: s
     ids=str,
 )
 async def test_what_a_copy_must_keep(changed: dict[str, object]) -> None:
-    """Each single thing, wherever in a pull it stands."""
+    """Each single thing, wherever in a pull it stands; and of all that is in it."""
     source = [_message(offset) for offset in range(2 * RUN)]
+    pairing = await _paired(source, _stored(_copies([msgspec.structs.replace(each, **changed) for each in source])))
+    assert (pairing.differing, len(set(pairing.digests))) == ({0, 1}, 2)
     for at in range(len(source)):
         copies = [msgspec.structs.replace(each, **changed) if n == at else each for n, each in enumerate(source)]
         pairing = await _paired(source, _stored(_copies(copies)))
         assert pairing.differing == {at // RUN}
         assert len(set(pairing.digests)) == 2
+
+
+async def test_a_copy_that_says_it_was_born_where_it_was_copied_from() -> None:
+    """The message says that it was born elsewhere: whoever wrote this copy has not copied it as we do."""
+    raw = b"__RPL_ORIGIN\x01north\x02__RPL_SOURCE\x01north/n-a/0/1/1\x02KEYS\x01k\x02"
+    source = [_message(offset, raw) for offset in range(3)]
+    put = Stamp("east", *QUEUE).put(source)
+    forged = [msgspec.structs.replace(each, properties=own) for each, own in zip(source, put, strict=True)]
+    assert (await _paired(source, _stored(forged))).differing == {0}
 
 
 async def test_a_copy_of_a_copy_keeps_its_origin() -> None:
