@@ -117,7 +117,7 @@ async def export_slice(job: ExportJob, part: Slice) -> Exported:
         try:
             async for messages in reader.chunks():
                 part.refuse_others(messages)
-                size = sum(len(message.body) for message in messages)
+                size = sum(len(message.body) for message in messages) if limiter.size else 0
                 await limiter.acquire(len(messages), size)
                 if writing.add(messages):
                     await job.location.run(writing.flush)

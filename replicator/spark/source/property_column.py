@@ -20,17 +20,27 @@ def map_of(bare: Sequence[bytes]) -> pa.MapArray:
     try:
         parts = pc.split_pattern(pa.array(bare, type=pa.string()), "\x02")
         pairs = pc.split_pattern(parts.flatten(), "\x01", max_splits=1)
-        found = pa.MapArray.from_arrays(parts.offsets, pc.list_element(pairs, 0), pc.list_element(pairs, 1))
+        names, values = pc.list_element(pairs, 0), pc.list_element(pairs, 1)
     except pa.ArrowInvalid:  # not UTF-8, no properties, or not in the form that brokers write
-        found = None
-    if found is None or _repeats(found):
-        found = pa.array([list(properties.decode(each).items()) for each in bare], type=MAP)
-    return found
+        return pa.array([list(properties.decode(each).items()) for each in bare], type=MAP)
+    return _unique(parts.offsets, names, values)
 
 
-def _repeats(maps: pa.MapArray) -> bool:
-    """Whether a name occurs twice in one map, which Spark does not support."""
-    names = maps.keys.dictionary_encode()
-    rows = pc.list_parent_indices(pa.ListArray.from_arrays(maps.offsets, maps.keys)).cast(pa.int64())
-    places = pc.add(pc.multiply(rows, len(names.dictionary)), names.indices.cast(pa.int64()))
-    return bool(pc.count_distinct(places).as_py() < len(places))
+def _unique(offsets: pa.Array, names: pa.Array, values: pa.Array) -> pa.MapArray:
+    """Maps of the names and values from each offset to the next.
+
+    Of a name that occurs twice in a map, which Spark does not support, the last value is in the place of the first:
+    what brokers add to a batch of a producer they may have added before.
+    """
+    coded = names.dictionary_encode()
+    rows = pc.list_parent_indices(pa.ListArray.from_arrays(offsets, names)).cast(pa.int64())
+    places = pc.add(pc.multiply(rows, len(coded.dictionary)), coded.indices.cast(pa.int64()))
+    if pc.count_distinct(places).as_py() < len(places):
+        at = pa.array(range(len(places)), type=pa.int64())
+        found = pa.table({"place": places, "at": at}).group_by("place").aggregate([("at", "min"), ("at", "max")])
+        found = found.sort_by("at_min").combine_chunks()
+        first = found["at_min"].chunk(0)
+        kept = pc.is_in(at, value_set=first).cast(pa.int32())
+        ends = pa.concat_arrays([pa.array([0], type=pa.int32()), pc.cumulative_sum(kept)])
+        offsets, names, values = ends.take(offsets), names.take(first), values.take(found["at_max"].chunk(0))
+    return pa.MapArray.from_arrays(offsets, names, values)
