@@ -79,7 +79,7 @@ class StoredMessage(msgspec.Struct, gc=False):
         return replace(self, body=body, body_crc=checksum(content), sys_flag=sys_flag)
 
 
-def checksum(body: bytes) -> int:
+def checksum(body: bytes | memoryview) -> int:
     """The bodyCRC of a body (`UtilAll.crc32`)."""
     return zlib.crc32(body) & _CRC
 

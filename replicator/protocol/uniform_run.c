@@ -190,6 +190,72 @@ int64_t replicator_records(bytes entries, size_t size, int32_t sys_flag, int32_t
     return at_out - out;
 }
 
+/* Columns of messages. Bodies are without their lengths and properties without the bytes that end them; theirs lie
+ * one behind the other, and end where the number behind their own says. The first of these is 0.
+ */
+struct columns {
+    int64_t *offset, *born, *stored;
+    int32_t *flag, *sys_flag, *reconsumed, *crc, *body_ends, *properties_ends;
+    uint8_t *body, *properties;
+};
+
+/* Takes apart the messages in `data`; `columns` have room for `most` of them, and for all of `data`.
+ *
+ * Gives their number; 0 if there are more, or if one is not whole.
+ */
+int64_t replicator_take_apart(bytes data, size_t size, int64_t most, const struct columns *columns) {
+    struct message each;
+    int64_t count = 0;
+    size_t bodies = 0, properties = 0;
+    for (size_t at = 0; at < size; at += each.size, count++) {
+        if (count == most || !read_message(data + at, size - at, &each)) return 0;
+        size_t left = each.properties_size;
+        while (left && each.properties[left - 1] == ITEM_END) left--;
+        columns->offset[count] = each.offset, columns->born[count] = each.born, columns->stored[count] = each.stored;
+        columns->flag[count] = (int32_t)u32(each.flag), columns->crc[count] = (int32_t)u32(each.crc);
+        columns->sys_flag[count] = each.sys_flag, columns->reconsumed[count] = each.reconsumed;
+        memcpy(columns->body + bodies, each.body + 4, each.body_size - 4);
+        memcpy(columns->properties + properties, each.properties, left);
+        bodies += each.body_size - 4, properties += left;
+        columns->body_ends[count + 1] = (int32_t)bodies, columns->properties_ends[count + 1] = (int32_t)properties;
+    }
+    return count;
+}
+
+static uint8_t *put_i64(uint8_t *at, int64_t value) {
+    put_u32(at, (uint32_t)((uint64_t)value >> 32)), put_u32(at + 4, (uint32_t)value);
+    return at + 8;
+}
+
+/* Puts `count` messages together as a broker would have stored them; hosts, whose addresses are not known, are IPv4.
+ *
+ * Gives the bytes written to `out`; 0 if `room` is too small, or if properties are too long.
+ */
+int64_t replicator_put_together(int64_t count, const struct columns *from, uint8_t *out, size_t room) {
+    uint8_t *at = out;
+    for (int64_t i = 0; i < count; i++) {
+        size_t body_size = (size_t)(from->body_ends[i + 1] - from->body_ends[i]);
+        size_t properties_size = (size_t)(from->properties_ends[i + 1] - from->properties_ends[i]);
+        size_t ended = properties_size + (properties_size > 0), size = HEAD + 4 + body_size + 2 + 2 + ended;
+        if (room - (size_t)(at - out) < size || ended > MAX_PROPERTIES) return 0;
+        uint8_t *start = at;
+        memset(start, 0, HEAD);
+        put_u32(start, (uint32_t)size), put_u32(start + 4, (uint32_t)MAGIC_V1);
+        put_u32(start + 8, (uint32_t)from->crc[i]), put_u32(start + 16, (uint32_t)from->flag[i]);
+        put_i64(start + 20, from->offset[i]);
+        put_u32(start + 36, (uint32_t)(from->sys_flag[i] & ~(BORN_HOST_V6 | STORE_HOST_V6)));
+        put_i64(start + 40, from->born[i]), put_i64(start + 56, from->stored[i]);
+        put_u32(start + 72, (uint32_t)from->reconsumed[i]), put_u32(start + HEAD, (uint32_t)body_size);
+        at = start + HEAD + 4;
+        memcpy(at, from->body + from->body_ends[i], body_size), at += body_size;
+        *at++ = 1, *at++ = 'T'; /* a topic, which nobody reads */
+        *at++ = (uint8_t)(ended >> 8), *at++ = (uint8_t)ended;
+        memcpy(at, from->properties + from->properties_ends[i], properties_size), at += properties_size;
+        if (properties_size) *at++ = ITEM_END;
+    }
+    return at - out;
+}
+
 /* The bytes of the first `count` messages in `data`, which are alike. */
 int64_t replicator_length(bytes data, size_t size, int64_t count) {
     size_t at = 0;

@@ -18,7 +18,7 @@ from replicator.protocol.batch import KEPT_SYS_FLAGS, entry
 from replicator.protocol.message import StoredMessage, parse_messages
 from replicator.protocol.properties import BROKER_MADE, SEAL, strip
 
-__all__ = ["COMPILED", "UniformRun", "messages_in", "offsets_of", "sent_as"]
+__all__ = ["COMPILED", "UniformRun", "library", "messages_in", "offsets_of", "sent_as", "size_of"]
 
 #: Beside this module once the package is installed.
 LIBRARY: Final = Path(__file__).with_name("_uniform_run.so")
@@ -52,12 +52,22 @@ def _load() -> ctypes.PyDLL | None:
     library.replicator_records.restype = number
     library.replicator_length.argtypes = (text, size, number)
     library.replicator_length.restype = number
+    library.replicator_take_apart.argtypes = (text, size, number, ctypes.c_void_p)
+    library.replicator_take_apart.restype = number
+    library.replicator_put_together.argtypes = (number, ctypes.c_void_p, ctypes.c_void_p, size)
+    library.replicator_put_together.restype = number
     return library
 
 
 _library = _load()
 #: Whether there is compiled code for this machine.
 COMPILED: Final = _library is not None
+
+
+def library() -> ctypes.PyDLL:
+    """The compiled code, where there is some."""
+    assert _library is not None  # noqa: S101 - whoever asks has seen `COMPILED`, or a run
+    return _library
 
 
 class _Common(ctypes.Structure):
@@ -117,6 +127,11 @@ class UniformRun(Sequence[StoredMessage]):
     def __iter__(self) -> Iterator[StoredMessage]:
         return iter(self._all())
 
+    @property
+    def stored(self) -> bytes:
+        """All of them as a pull has brought them."""
+        return self._data
+
     def _all(self) -> list[StoredMessage]:
         if self._cut is None:
             self._cut = parse_messages(self._data)
@@ -129,8 +144,7 @@ class UniformRun(Sequence[StoredMessage]):
 
     def mention(self, text: bytes) -> bool:
         """Whether `text` is in the properties of one of them."""
-        assert _library is not None  # noqa: S101 - it made this
-        return bool(_library.replicator_mentions(self._data, len(self._data), text, len(text)))
+        return bool(library().replicator_mentions(self._data, len(self._data), text, len(text)))
 
     def entries(self, stamp: bytes, *, more: int, limit: int) -> tuple[bytes, array[int]] | None:
         """All of them as entries of a batch, and their store timestamps.
@@ -144,11 +158,10 @@ class UniformRun(Sequence[StoredMessage]):
         Returns:
             None: it has to be done one by one, since there is too much of something.
         """
-        assert _library is not None  # noqa: S101 - it made this
         scratch, data, count = _scratch, self._data, self._length
         if count > _MOST:
             return None
-        written = _library.replicator_entries(
+        written = library().replicator_entries(
             *(data, len(data), stamp, len(stamp), _NAMES, more, limit),
             *(scratch.at_out, _ROOM, scratch.at_stored),
         )
@@ -164,15 +177,13 @@ class UniformRun(Sequence[StoredMessage]):
         Returns:
             None: it has to be done one by one, since there is too much of something.
         """
-        assert _library is not None  # noqa: S101 - it made this
         scratch, data = _scratch, self._data
-        written = _library.replicator_sent(data, len(data), _ADDED, scratch.at_out, _ROOM)
+        written = library().replicator_sent(data, len(data), _ADDED, scratch.at_out, _ROOM)
         return bytes(scratch.out[:written]) if written else None
 
     def split(self, count: int) -> tuple[Sequence[StoredMessage], Sequence[StoredMessage]]:
         """The first `count` messages, which are fewer than all, and the others."""
-        assert _library is not None  # noqa: S101 - it made this
-        end = _library.replicator_length(self._data, len(self._data), count)
+        end = library().replicator_length(self._data, len(self._data), count)
         return messages_in(self._data[:end]), messages_in(self._data[end:])
 
     def records(self, entries: bytes) -> bytes | None:
@@ -183,9 +194,8 @@ class UniformRun(Sequence[StoredMessage]):
         Returns:
             None: it has to be done one by one, since there is too much of something.
         """
-        assert _library is not None  # noqa: S101 - it made this
         scratch, kept = _scratch, (self.sys_flag, self.reconsume_times)
-        written = _library.replicator_records(entries, len(entries), *kept, scratch.at_out, _ROOM)
+        written = library().replicator_records(entries, len(entries), *kept, scratch.at_out, _ROOM)
         return bytes(scratch.out[:written]) if written else None
 
 
@@ -216,3 +226,10 @@ def messages_in(data: bytes) -> Sequence[StoredMessage]:
 def offsets_of(messages: Sequence[StoredMessage]) -> Sequence[int]:
     """The queue offsets of `messages`."""
     return messages.offsets if isinstance(messages, UniformRun) else [message.queue_offset for message in messages]
+
+
+def size_of(messages: Sequence[StoredMessage]) -> int:
+    """About how many bytes `messages` take: those of bodies and properties, of a run also the others."""
+    if isinstance(messages, UniformRun):
+        return len(messages.stored)
+    return sum(len(message.body) + len(message.properties) for message in messages)

@@ -272,7 +272,7 @@ class SourceTask:
             return False
         messages, end = pulled.messages, pulled.next_offset
         over = self._end is not None and end >= self._end
-        if self._end is not None and over:
+        if self._end is not None and end > self._end:
             messages, end = [m for m in messages if m.queue_offset < self._end], self._end
         missing = end - start - len(messages)
         if missing:

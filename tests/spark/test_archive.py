@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
+from replicator.protocol.columns import take_apart
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.access import Access
 from replicator.ranges.copier import CopyJob, Range, copy_range
@@ -26,7 +27,8 @@ from replicator.routing.state import QueueState
 from replicator.sandbox import ClusterSpec
 from replicator.spark.jobs import export as export_job
 from replicator.spark.jobs import import_
-from replicator.spark.jobs.archive import SCHEMA, Slice, batch_of, is_of_attempt, messages_of, partition
+from replicator.spark.jobs.archive import Slice, is_of_attempt, partition
+from replicator.spark.jobs.archive_rows import SCHEMA, batch_of, messages_of
 from replicator.spark.jobs.location import Location
 from tests.spark.waiting import settled
 from tests.support.scene import Scene, SceneOf
@@ -55,8 +57,8 @@ def message(offset: int, properties: bytes, body: bytes = b"body") -> StoredMess
 def test_messages_are_the_same_after_a_row(raw: bytes, shown: list[tuple[str, str]], kept: bool) -> None:
     """Also where their properties are none that brokers write; those are kept beside what is shown."""
     messages = [message(7, raw), message(8, b"UNIQ_KEY\x01U\x02", b"")]
-    batch = batch_of(Queue("broker-a", 3), messages)
-    again = messages_of(batch)
+    batch = batch_of(Queue("broker-a", 3), take_apart([messages]))
+    again = [each for some in messages_of(batch) for each in some]
     for one, other in zip(messages, again, strict=True):
         assert one.properties.rstrip(b"\x02") == other.properties.rstrip(b"\x02")
         other.properties = one.properties

@@ -44,7 +44,7 @@ def small_files(*arguments: Any) -> Iterator[Any]:
         async for messages in before[0](self):
             for message in messages:
                 message.store_timestamp += DAY * (message.queue_offset >= MIDNIGHT)
-            yield messages
+            yield [*messages]  # a run would be read as it was stored
 
     there.RangeReader.chunks, there._ROWS, there._FILE = later, 100, 8000
     try:

@@ -24,10 +24,9 @@ def encoded(messages: Iterable[StoredMessage]) -> bytes:
 
 
 def _encoded(message: StoredMessage) -> bytes:
-    rest = struct.pack(
-        ">IIIIQQI", 0xDAA320A7, message.body_crc, 0, message.flag, message.queue_offset, 0, message.sys_flag
-    )
-    rest += struct.pack(">QQQQ", message.born_timestamp, 0, message.store_timestamp, 0)
-    rest += struct.pack(">IQ", message.reconsume_times, 0) + message.body
+    rest = struct.pack(">IIIi", 0xDAA320A7, message.body_crc, 0, message.flag)
+    rest += struct.pack(">QQi", message.queue_offset, 0, message.sys_flag)
+    rest += struct.pack(">qQQQ", message.born_timestamp, 0, message.store_timestamp, 0)
+    rest += struct.pack(">iQ", message.reconsume_times, 0) + message.body
     rest += b"\x01T" + struct.pack(">H", len(message.properties)) + message.properties
     return struct.pack(">I", 4 + len(rest)) + rest

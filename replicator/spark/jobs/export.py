@@ -20,7 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replicator.errors import ReplicatorError
+from replicator.protocol.columns import Columns, take_apart
 from replicator.protocol.message import StoredMessage
+from replicator.protocol.uniform_run import size_of
 from replicator.ranges.access import Access, run
 from replicator.ranges.rates import RateLimited
 from replicator.ranges.reader import RangeReader
@@ -28,7 +30,8 @@ from replicator.ranges.retry import PATIENCE
 from replicator.routing.faults import SourceReset
 from replicator.routing.limiter import RateLimiter
 from replicator.spark.engine.tasks import each_as_task, in_turn, run_rate_limited
-from replicator.spark.jobs.archive import OTHER_DIRECTORY, File, Slice, batch_of, partition, schema_of
+from replicator.spark.jobs.archive import OTHER_DIRECTORY, File, Slice, partition, schema_of
+from replicator.spark.jobs.archive_rows import batch_of
 from replicator.spark.jobs.location import Location
 
 __all__ = ["ExportJob", "Exported", "export_all", "export_slice"]
@@ -149,7 +152,8 @@ class _Writing:
         self._location = location
         self._part = part
         self._mark = secrets.token_hex(4)
-        self._held: list[StoredMessage] = []
+        self._held: list[Sequence[StoredMessage]] = []
+        self._count = 0
         self._size = 0
         self._open: _Parquet | None = None
         self._whole: list[_Parquet] = []
@@ -157,9 +161,11 @@ class _Writing:
 
     def add(self, messages: Sequence[StoredMessage]) -> bool:
         """Holds messages; returns whether `flush` is due."""
-        self._held += messages
-        self._size += sum(len(message.body) + len(message.properties) for message in messages)
-        return len(self._held) >= _ROWS or self._size >= _GROUP
+        if messages:
+            self._held.append(messages)
+        self._count += len(messages)
+        self._size += size_of(messages)
+        return self._count >= _ROWS or self._size >= _GROUP
 
     def flush(self) -> None:
         """Writes what is held; each day has its own files."""
@@ -184,14 +190,14 @@ class _Writing:
                     parquet.abandon()
 
     def _flush(self) -> None:
-        held, self._held, self._size = self._held, [], 0
-        for day, those in groupby(held, lambda message: message.store_timestamp // _DAY):
-            place, some = partition(self._part.topic, day * _DAY), list(those)
+        held, self._held, self._count, self._size = self._held, [], 0, 0
+        for day, messages in _days(held):
+            place = partition(self._part.topic, day * _DAY)
             if self._open is not None and self._open.place != place:
                 self._close()
             if self._open is None:
-                self._open = _Parquet(self._location, place, self._part, some[0].queue_offset, self._mark)
-            self._open.write(some)
+                self._open = _Parquet(self._location, place, self._part, messages.offset[0], self._mark)
+            self._open.write(messages)
             if self._open.bytes >= _FILE:
                 self._close()
 
@@ -200,6 +206,19 @@ class _Writing:
             self._open.close()
             self._whole.append(self._open)
             self._open = None
+
+
+def _days(held: Sequence[Sequence[StoredMessage]]) -> Iterator[tuple[int, Columns]]:
+    """The messages of `held` in their order, each time those of one day."""
+    if not held:
+        return
+    whole = take_apart(held)
+    if min(whole.stored) // _DAY == max(whole.stored) // _DAY:
+        yield whole.stored[0] // _DAY, whole
+        return
+    single = (message for messages in held for message in messages)
+    for day, those in groupby(single, lambda message: message.store_timestamp // _DAY):
+        yield day, take_apart([list(those)])
 
 
 class _Parquet:
@@ -224,10 +243,10 @@ class _Parquet:
             write_page_checksum=True,
         )
 
-    def write(self, messages: Sequence[StoredMessage]) -> None:
+    def write(self, messages: Columns) -> None:
         self._writer.write_batch(batch_of(self._queue, messages))
-        self._rows += len(messages)
-        self._last = messages[-1].queue_offset
+        self._rows += messages.count
+        self._last = messages.offset[-1]
         self.bytes = self._file.tell()
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
-from replicator.protocol.uniform_run import offsets_of
+from replicator.protocol.uniform_run import offsets_of, size_of
 from replicator.ranges.access import run
 from replicator.ranges.copier import CopyFailed, CopyOutcome, Range, TargetJob, refuse_later_start, run_pair
 from replicator.ranges.suspend_guard import awake
@@ -214,7 +214,7 @@ class _ArchiveTask:
         """Reads as far ahead as it may; messages that the archive lacks count as gaps."""
         try:
             while (messages := await self._location.run(next, self._chunks, None)) is not None:
-                self._put(messages, messages[-1].queue_offset + 1)
+                self._put(messages, offsets_of(messages)[-1] + 1)
                 while self._channel.size * _SHARE > self._budget.limit:
                     self._room.clear()
                     await self._room.wait()
@@ -226,13 +226,13 @@ class _ArchiveTask:
             self._put([], self._end)
             self._channel.fail(SourceEnded("everything was read"))
 
-    def _put(self, messages: list[StoredMessage], end: int) -> None:
+    def _put(self, messages: Sequence[StoredMessage], end: int) -> None:
         kept, copies = select(messages, self._options, self._state.topic, self._state.counters)
         counters = self._state.counters
         # What was read before the target was checked again is counted already.
         counters.gaps += counters.unread(self._next, end, offsets_of(messages))
         counters.read_up_to(end)
         self._next = end
-        size = sum(len(message.body) + len(message.properties) for message in messages)
+        size = size_of(messages)
         self._budget.charge(size)
         self._channel.put(Chunk(kept, end, size, copies=copies))

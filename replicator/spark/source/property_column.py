@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -15,14 +14,14 @@ __all__ = ["MAP", "map_of"]
 MAP: Final = pa.map_(pa.string(), pa.string())
 
 
-def map_of(bare: Sequence[bytes]) -> pa.MapArray:
-    """The result of `properties.decode` for each; none may end in 0x02."""
+def map_of(bare: pa.Array) -> pa.MapArray:
+    """The result of `properties.decode` for each, which are bytes; none may end in 0x02."""
     try:
-        parts = pc.split_pattern(pa.array(bare, type=pa.string()), "\x02")
+        parts = pc.split_pattern(bare.cast(pa.string()), "\x02")
         pairs = pc.split_pattern(parts.flatten(), "\x01", max_splits=1)
         names, values = pc.list_element(pairs, 0), pc.list_element(pairs, 1)
     except pa.ArrowInvalid:  # not UTF-8, no properties, or not in the form that brokers write
-        return pa.array([list(properties.decode(each).items()) for each in bare], type=MAP)
+        return pa.array([list(properties.decode(each).items()) for each in bare.to_pylist()], type=MAP)
     return _unique(parts.offsets, names, values)
 
 

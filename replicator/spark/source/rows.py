@@ -99,7 +99,7 @@ class _Made:
     def _maps(self) -> pa.MapArray:
         stamp, messages = self._stamp, self._messages
         raw = [message.properties for message in messages] if stamp is None else stamp.renew(messages)
-        return map_of([each.rstrip(b"\x02") for each in raw])
+        return map_of(pa.array([each.rstrip(b"\x02") for each in raw], type=pa.binary()))
 
 
 def assembled(values: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:

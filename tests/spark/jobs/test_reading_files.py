@@ -10,7 +10,7 @@ import pytest
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage, checksum
 from replicator.routing.queue_map import Queue
-from replicator.spark.jobs import archive, export
+from replicator.spark.jobs import archive_rows, export
 from replicator.spark.jobs.archive import File, Slice, read
 from replicator.spark.jobs.export import _Writing
 from replicator.spark.jobs.location import Location
@@ -75,6 +75,6 @@ def test_files_with_other_offsets_are_refused(tmp_path: Path, wrong: list[int]) 
 
 def test_files_of_earlier_versions_do_not_say_their_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are read as before."""
-    monkeypatch.setattr(export, "schema_of", lambda _: archive.SCHEMA)
+    monkeypatch.setattr(export, "schema_of", lambda _: archive_rows.SCHEMA)
     location = Location(str(tmp_path))
     assert offsets(location, HERE, written(location, HERE, map(message, range(50)))) == [*range(50)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,5 +29,5 @@ MESSAGES = st.lists(st.lists(PARTS, max_size=4).map(b"\x02".join), max_size=4)
 @given(MESSAGES)
 def test_maps_are_what_is_decoded(raw: list[bytes]) -> None:
     """In the order of the properties; of a name that comes twice the last value holds."""
-    bare = [each.rstrip(b"\x02") for each in raw]
+    bare = pa.array([each.rstrip(b"\x02") for each in raw], type=pa.binary())
     assert map_of(bare).to_pylist() == [list(properties.decode(each).items()) for each in raw]

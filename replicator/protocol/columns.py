@@ -1,0 +1,115 @@
+"""Messages as columns, for what stores them so: taken apart and put together by compiled code, many at a time.
+
+Where nothing was compiled it is done one message after the other, with the same result.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final
+
+from replicator.protocol.message import StoredMessage
+from replicator.protocol.uniform_run import UniformRun, library, messages_in
+
+__all__ = ["WIDTHS", "Columns", "put_together", "take_apart"]
+
+#: Bytes of a value of each column of numbers that messages are put together from.
+WIDTHS: Final = {
+    **dict.fromkeys(("offset", "born", "stored"), 8),
+    **dict.fromkeys(("flag", "sys_flag", "reconsumed", "crc", "body_ends", "properties_ends"), 4),
+}
+#: Bytes that a message takes beside its body and its properties.
+_MORE: Final = 96
+
+
+class _Pointers(ctypes.Structure):
+    """Where columns lie, as `uniform_run.c` says it."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in (*WIDTHS, "body", "properties"))
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of messages; numbers are of 64 or 32 bits, times in milliseconds since the epoch.
+
+    Bodies as stored, without their lengths, lie one behind the other in `body`, and so do properties without the
+    byte behind the last. They end where the number behind their own in `body_ends` and `properties_ends` says,
+    which begin with 0.
+    """
+
+    offset: array[int]
+    born: array[int]
+    stored: array[int]
+    flag: array[int]
+    sys_flag: array[int]
+    reconsumed: array[int]
+    crc: array[int]
+    body_ends: array[int]
+    properties_ends: array[int]
+    body: bytes | array[int]
+    properties: bytes | array[int]
+
+    @property
+    def count(self) -> int:
+        """Messages."""
+        return len(self.offset)
+
+
+def take_apart(chunks: Sequence[Sequence[StoredMessage]]) -> Columns:
+    """The columns of all messages of `chunks`, in their order."""
+    runs = [each for each in chunks if isinstance(each, UniformRun)]
+    if len(runs) == len(chunks):
+        return _of_stored(b"".join(each.stored for each in runs), sum(map(len, runs)))
+    return _of_messages([message for messages in chunks for message in messages])
+
+
+def _of_stored(data: bytes, count: int) -> Columns:
+    numbers = [array("q" if width == 8 else "i", bytes(width * count)) for width in WIDTHS.values()]
+    for ends in numbers[-2:]:
+        ends.append(0)
+    columns = [*numbers, array("B", bytes(len(data))), array("B", bytes(len(data)))]
+    places = _Pointers(*(column.buffer_info()[0] for column in columns))
+    taken = library().replicator_take_apart(data, len(data), count, ctypes.byref(places))
+    assert taken == count  # noqa: S101 - runs are whole
+    return Columns(*columns)
+
+
+def _of_messages(messages: Sequence[StoredMessage]) -> Columns:
+    own = [message.properties.rstrip(b"\x02") for message in messages]
+    return Columns(
+        array("q", [message.queue_offset for message in messages]),
+        array("q", [message.born_timestamp for message in messages]),
+        array("q", [message.store_timestamp for message in messages]),
+        array("i", [message.flag for message in messages]),
+        array("i", [message.sys_flag for message in messages]),
+        array("i", [message.reconsume_times for message in messages]),
+        array("i", [message.body_crc - (message.body_crc >> 31 << 32) for message in messages]),
+        array("i", accumulate((message.body_length for message in messages), initial=0)),
+        array("i", accumulate(map(len, own), initial=0)),
+        b"".join(message.content for message in messages),
+        b"".join(own),
+    )
+
+
+def put_together(count: int, places: Mapping[str, int], size: int) -> Sequence[StoredMessage]:
+    """The messages of columns, as a pull would have brought them; only with compiled code.
+
+    Args:
+        places: addresses of the columns' first values, by their names in `Columns`.
+        size: bytes of all bodies and properties.
+
+    Raises:
+        ProtocolError: a column has what no message has.
+        ValueError: properties are longer than a message can have.
+    """
+    room = size + count * _MORE
+    out = array("B", bytes(room))
+    pointers = _Pointers(**places)
+    written = library().replicator_put_together(count, ctypes.byref(pointers), out.buffer_info()[0], room)
+    if not written:
+        raise ValueError("properties that are too long")
+    return messages_in(out.tobytes()[:written])
