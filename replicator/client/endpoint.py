@@ -51,6 +51,7 @@ class Endpoint:
     Args:
         may_go_on: as in `Connection`.
         identify: asked of each new connection, before it is used; it raises where somebody else answers.
+        behind: as in `Connection`.
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class Endpoint:
         *,
         may_go_on: Callable[[], bool] | None = None,
         identify: Callable[[Connection], Awaitable[None]] | None = None,
+        behind: str = "",
     ) -> None:
         self.address = address
+        self.behind = behind
         self._security = security
         self._may_go_on = may_go_on
         self._identify = identify
@@ -164,7 +167,7 @@ class Endpoint:
         loop, name = asyncio.get_running_loop(), host if tls is not None else None
 
         def make() -> Connection:
-            return Connection(self.address, self._security, self._may_go_on)
+            return Connection(self.address, self._security, self._may_go_on, behind=self.behind)
 
         if (socks := self._security.socks) is None:
             _, connection = await loop.create_connection(make, host, port, ssl=tls, server_hostname=name)

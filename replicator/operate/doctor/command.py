@@ -69,8 +69,8 @@ async def _examine(settings: Settings) -> list[Finding]:
     findings = [*examine_machine(settings)]
     with TemporaryDirectory() as empty, closing(Store(Path(empty))) as store:
         try:
-            source = Discovery(cluster_of(settings.source), masters_only=False)
-            target = Discovery(cluster_of(settings.target), masters_only=True)
+            source = Discovery(cluster_of(settings.source, settings.topics), masters_only=False)
+            target = Discovery(cluster_of(settings.target, ()), masters_only=True)
         except ReplicatorError as error:  # of its secret or of its certificates
             known = any(finding.message == error.message for finding in findings)
             return findings if known else [*findings, bad("this machine", "TLS", error.message, error.hint)]
