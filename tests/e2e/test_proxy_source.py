@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -111,6 +112,28 @@ async def test_a_recreated_topic_is_copied_from_its_first_message(
         assert worker.metric("source_resets_total") == 4
     bodies = [message.body for queue in (await raw_topic(target, topic)).values() for message in queue]
     assert len({*bodies}) == 500
+
+
+async def test_doctor_says_what_a_proxy_does_not_tell(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """None of that is an error, or a warning."""
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await clusters.pair(EAST, WEST)
+    await create_topic(source, topic, queues=2)
+    await make_group(target, group)
+    sides = ("--source", source.proxy.remoting_address, "--target", target.namesrv, "--sync-groups", group)
+    more = ("--store-path", str(tmp_path), "-o", "json")
+    done = await asyncio.to_thread(command, {}, "doctor", *sides, *flags(topic), *more)
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, done.stdout
+    assert {each["check"] for each in found["findings"] if each["level"] == "warning"} <= {"this machine"}
+    untold = [each for each in found["findings"] if each["level"] == "not checked"]
+    assert len(untold) == 5
+    assert all("because a Proxy does not tell them" in each["message"] for each in untold)
+    good = [each["message"] for each in found["findings"] if each["level"] == "ok"]
+    assert "the target takes its offsets" in good
+    assert "messages are copied from east to west" in good
 
 
 async def test_a_connector_names_topics_of_its_own(

@@ -92,7 +92,8 @@ async def _examine_clusters(
     if here.facts and there.facts:
         findings += judge_pair(here.facts, there.facts, settings.route)
     else:
-        reason = "whether their settings fit together, because one of them has no master that answers"
+        why = "a Proxy does not tell them" if source.cluster.is_proxy else "one of them has no master that answers"
+        reason = f"whether their settings fit together, because {why}"
         findings.append(unchecked("both clusters", "settings", reason))
     if here.topology is not None and there.topology is not None:
         names = here.topology.cluster, there.topology.cluster
