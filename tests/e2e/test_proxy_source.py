@@ -15,7 +15,8 @@ from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.offsets import commit, make_group
 from tests.support.readiness import asked, exact, ready
-from tests.support.traffic import create_topic, judge, produce, raw_topic, remove_topic, topics_of
+from tests.support.replicas import Replicas, know_topic
+from tests.support.traffic import Producer, create_topic, judge, produce, raw_topic, remove_topic, topics_of
 from tests.support.worker import Worker, command, until
 
 pytestmark = pytest.mark.timeout(300)
@@ -94,6 +95,43 @@ async def _agree(source: Cluster, target: Cluster, group: str, topic: str) -> bo
     return True
 
 
+async def test_another_replica_becomes_the_master_behind_a_proxy(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """By election, under load; the former one is back at once, as a slave that has less."""
+    topic, target = topic_name("t"), await clusters.get(WEST)
+    async with clusters.fresh(ClusterSpec(name="elected", version="5.3.3", ha="controller", proxy=True)) as source:
+        await create_topic(source, topic, queues=1)
+        replicas = Replicas(source)
+        await know_topic((await replicas.roles())[1], topic)
+        async with Worker(source.proxy.remoting_address, target, tmp_path, *flags(topic)) as worker:
+            async with Producer(source, topic, per_second=1000, patient=True) as producer:
+                await until(lambda: worker.has_copied(topic, 500))
+                former = await replicas.fail_over()
+                await former.start()
+                await worker.goes_on(topic, 500)
+            await worker.caught_up(topic, producer.acknowledged, in_all=True)
+            assert worker.metric("source_resets_total") == 0
+            shown = worker.topic(topic)
+            assert (shown["gap_messages"], shown["duplicates"], shown["foreign"]) == (0, 0, 0)
+        verdict = await judge(source, target, topic)
+        assert verdict.clean, verdict.report()
+
+
+async def test_what_waits_is_read_fast(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """A Proxy leaves out answers that it cannot write at once: each pull has a connection to itself."""
+    topic = topic_name("t")
+    source, target = await clusters.pair(EAST, WEST)
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 30_000, size=1000)
+    async with Worker(source.proxy.remoting_address, target, tmp_path, *flags(topic)) as worker:
+        await worker.caught_up(topic, 30_000, seconds=30)
+        assert "did not answer" not in worker.log
+    await same_bytes(source, target, topic)
+
+
 async def test_a_recreated_topic_is_copied_from_its_first_message(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
@@ -127,7 +165,10 @@ async def test_doctor_says_what_a_proxy_does_not_tell(
     done = await asyncio.to_thread(command, {}, "doctor", *sides, *flags(topic), *more)
     found = json.loads(done.stdout)
     assert done.returncode == 0, done.stdout
-    assert {each["check"] for each in found["findings"] if each["level"] == "warning"} <= {"this machine"}
+    assert {each["check"] for each in found["findings"] if each["level"] == "warning"} <= {
+        "this machine",
+        "other group",
+    }
     untold = [each for each in found["findings"] if each["level"] == "not checked"]
     assert len(untold) == 5
     assert all("because a Proxy does not tell them" in each["message"] for each in untold)
