@@ -22,10 +22,14 @@ _RESET: Final = "Offset has been previously reset"
 
 @dataclass(frozen=True, slots=True)
 class OffsetTable:
-    """Per (group, topic) the offset that is next to consume in each queue of one broker."""
+    """Per (group, topic) the offset that is next to consume in each queue of one broker.
+
+    `unread` says why it is not known what POP consumers have done, where that had to be asked for and was refused.
+    """
 
     offsets: Mapping[tuple[str, str], Mapping[int, int]]
     raw: bytes
+    unread: str = ""
 
 
 async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) -> OffsetTable:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from replicator.aio.bounded import bounded
 from replicator.aio.clock import now
@@ -23,7 +23,8 @@ from replicator.client.offsets import OffsetTable, query_offset
 from replicator.client.refused import code_in, remark_in
 from replicator.client.security import Security
 from replicator.client.topics import TopicConfig, TopicTable
-from replicator.errors import ProtocolError, StartupError, WrongBroker
+from replicator.errors import BrokerRefused, ProtocolError, StartupError, WrongBroker
+from replicator.observe.logging import get_logger
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
@@ -36,6 +37,16 @@ _AT_ONCE: Final = 16
 
 #: What a Proxy says of each broker that has a topic, by the broker's name: its cluster, and the topic there.
 _Route = Mapping[str, tuple[str, TopicConfig]]
+
+log = get_logger(__name__)
+
+
+class _Answer(NamedTuple):
+    """The Proxy that has answered, and the route of a topic; or why none gives it."""
+
+    address: str
+    route: _Route
+    refusal: NotServed | None = None
 
 
 class ProxyCluster(Cluster):
@@ -64,6 +75,8 @@ class ProxyCluster(Cluster):
         #: Per topic what was known last; of one that has no route now, too: its brokers may all be away.
         self._routes: dict[str, _Route] = {}
         self._is_proxy = False
+        #: Topics whose routes were refused at the last look.
+        self._refused: frozenset[str] = frozenset()
 
     def name_topics(self, topics: Iterable[str]) -> None:
         self._topics |= dict.fromkeys(topics)
@@ -81,14 +94,16 @@ class ProxyCluster(Cluster):
             self._is_proxy = True
         self._looks += 1
         look, names = self._looks, list(self._topics)
-        answers = await bounded(self._ask, names, at_once=_AT_ONCE)
-        found = {name: route for name, (_, route) in zip(names, answers, strict=True) if route}
+        answers = await bounded(self._try, names, at_once=_AT_ONCE)
+        found = {name: answer.route for name, answer in zip(names, answers, strict=True) if answer.route}
+        refused = {name: error for name, (_, _, error) in zip(names, answers, strict=True) if error is not None}
         if not found:
-            raise NoBrokers(
+            raise next(iter(refused.values()), None) or NoBrokers(
                 f"the Proxy {','.join(self.addresses)} knows no broker that has {_listed(names)}",
                 hint="correct --topics, create the topics, or let the account read them",
             )
-        address = answers[-1][0]  # of the one that answered last
+        self._tell(refused)
+        address = next(answer.address for answer in reversed(answers) if answer.route)
         cluster = self._chosen(found)
         brokers = {
             broker: Broker(broker, {0: address})
@@ -111,8 +126,30 @@ class ProxyCluster(Cluster):
                 hint="leave the setting `proxy` out: its brokers are asked",
             )
 
-    async def _ask(self, topic: str) -> tuple[str, _Route]:
-        """The Proxy that has answered, and the route of a topic; of one that nobody has an empty one."""
+    def _tell(self, refused: Mapping[str, NotServed]) -> None:
+        """A topic whose route is refused holds up no other; that is logged once."""
+        for topic, error in refused.items():
+            if topic not in self._refused:
+                log.warning(
+                    "a topic's route is refused: what the topic has now is not known",
+                    topic=topic,
+                    reason=str(error),
+                )
+        self._refused = frozenset(refused)
+
+    async def _try(self, topic: str) -> _Answer:
+        try:
+            return await self._ask(topic)
+        except NotServed as error:
+            return _Answer("", {}, error)
+
+    async def _ask(self, topic: str) -> _Answer:
+        """The Proxy that has answered, and the route of a topic; of one that nobody has an empty one.
+
+        Raises:
+            NotServed: none gives it.
+            Unreachable: none answers.
+        """
         # Where fields are not quoted as JSON has it, only fastjson reads them.
         fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
         return await self._nameservers.read(Request.GET_ROUTEINFO_BY_TOPIC, fields, partial(_read, topic))
@@ -148,17 +185,18 @@ class ProxyCluster(Cluster):
     ) -> OffsetTable:
         """The offsets that are asked for, one by one."""
         topics = (await self.read_topics(broker)).topics
-        held = [(group, config) for group in groups for config in topics.values()]
+        offsets = await _offsets(broker, [(group, config) for group in groups for config in topics.values()])
+        unread = ""
         for group, topic in beside:
-            _, route = await self._ask(topic)
-            held += [(group, route[broker.behind][1])] if broker.behind in route else []
-        places = [(group, config.name, queue_id) for group, config in held for queue_id in range(config.queues)]
-        found = await bounded(lambda place: query_offset(broker, *place), places, at_once=_AT_ONCE)
-        offsets: dict[tuple[str, str], dict[int, int]] = {}
-        for (group, topic, queue_id), offset in zip(places, found, strict=True):
-            if offset is not None:
-                offsets.setdefault((group, topic), {})[queue_id] = offset
-        return known if known is not None and known.offsets == offsets else OffsetTable(offsets, b"")
+            try:
+                route = (await self._ask(topic)).route
+                offsets |= await _offsets(
+                    broker, [(group, route[broker.behind][1])] if broker.behind in route else []
+                )
+            except (BrokerRefused, StartupError) as error:  # of a system topic, which the account may not read
+                unread = error.message
+        table = OffsetTable(offsets, b"", unread)
+        return known if table == known else table
 
     def shows_all(self, broker: str, address: str) -> bool:
         """Never: a topic that has no route was deleted, or its broker is away."""
@@ -196,19 +234,32 @@ class ProxyCluster(Cluster):
             )
 
 
+async def _offsets(
+    broker: Endpoint, held: Iterable[tuple[str, TopicConfig]]
+) -> dict[tuple[str, str], dict[int, int]]:
+    """Those that each group has in each queue of its topic."""
+    places = [(group, config.name, queue_id) for group, config in held for queue_id in range(config.queues)]
+    found = await bounded(lambda place: query_offset(broker, *place), places, at_once=_AT_ONCE)
+    offsets: dict[tuple[str, str], dict[int, int]] = {}
+    for (group, topic, queue_id), offset in zip(places, found, strict=True):
+        if offset is not None:
+            offsets.setdefault((group, topic), {})[queue_id] = offset
+    return offsets
+
+
 def _listed(names: Sequence[str]) -> str:
     return f"topic {names[0]}" if len(names) == 1 else f"any of the topics {', '.join(names)}"
 
 
-def _read(topic: str, address: str, answer: Frame) -> tuple[str, _Route]:
+def _read(topic: str, address: str, answer: Frame) -> _Answer:
     if answer.code == Response.TOPIC_NOT_EXIST:
-        return address, {}
+        return _Answer(address, {})
     if answer.code != Response.SUCCESS:
         raise NotServed(
             f"{address} refused the route of topic {topic}: {code_in(answer)}, {remark_in(answer) or 'no remark'}",
             hint="check its credentials and the account's rights",
         )
-    return address, _route(topic, address, answer)
+    return _Answer(address, _route(topic, address, answer))
 
 
 def _route(topic: str, address: str, answer: Frame) -> _Route:

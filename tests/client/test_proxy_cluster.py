@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from replicator.client.brokers import max_offset
 from replicator.client.nameservers import NoBrokers
@@ -31,6 +32,7 @@ class Proxy(Peer):
         self.is_nameserver = False
         self.well = True
         self.offsets: dict[tuple[str, str], int] = {}
+        self.denied: set[str] = set()
 
     def _serve(self, session: Session, request: Frame) -> None:
         fields = request.fields
@@ -38,6 +40,8 @@ class Proxy(Peer):
             session.answer(request, Response.SYSTEM_ERROR, remark="its name server is away")
         elif request.code == Request.GET_BROKER_CLUSTER_INFO:
             session.answer(request, 0 if self.is_nameserver else Response.REQUEST_CODE_NOT_SUPPORTED)
+        elif fields.get("topic") in self.denied:
+            session.answer(request, Response.NO_PERMISSION, remark="no right to it")
         elif request.code == Request.GET_ROUTEINFO_BY_TOPIC:
             self._route(session, request, self.routes.get(str(fields["topic"])))
         elif not fields.get("bname"):
@@ -143,6 +147,23 @@ async def test_one_that_is_not_well_is_told_as_what_it_is() -> None:
             await cluster.refresh()
 
 
+async def test_a_topic_whose_route_is_refused_holds_up_no_other() -> None:
+    """One that the account may not read; it is logged once, and again once it was there between."""
+    both = ("orders", "secret")
+    async with Proxy(orders={"a": 1}, secret={"b": 1}) as proxy, client(proxy.address, topics=both) as cluster:
+        proxy.denied.add("secret")
+        with capture_logs() as logged:
+            for _ in range(2):
+                assert (await cluster.refresh()).brokers.keys() == {"a"}
+        warned = [each for each in logged if each["log_level"] == "warning"]
+        assert [(each["topic"], "no right to it" in each["reason"]) for each in warned] == [("secret", True)]
+        proxy.denied.clear()
+        assert (await cluster.refresh()).brokers.keys() == {"a", "b"}
+        proxy.denied |= {*both}
+        with pytest.raises(StartupError, match="no right to it"):
+            await cluster.refresh()
+
+
 async def test_a_proxy_of_another_cluster_may_answer_at_the_address() -> None:
     """It is asked over each new connection."""
     async with Proxy(orders={"a": 1}) as proxy, client(proxy.address) as cluster:
@@ -177,4 +198,8 @@ async def test_offsets_of_groups_are_asked_for_one_by_one() -> None:
         proxy.routes["log"] = {"a": 1}
         proxy.offsets["a", "log"] = 3
         beside = await cluster.read_offsets(cluster.reader("a"), beside=[("H", "log"), ("H", "nobody's")])
-        assert beside.offsets == {("H", "log"): {0: 3}}
+        assert (beside.offsets, beside.unread) == ({("H", "log"): {0: 3}}, "")
+        proxy.denied.add("log")
+        beside = await cluster.read_offsets(cluster.reader("b"), groups=["G"], beside=[("H", "log")])
+        assert beside.offsets == table.offsets
+        assert "NO_PERMISSION" in beside.unread
