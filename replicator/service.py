@@ -6,7 +6,7 @@ import asyncio
 import gc
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -22,10 +22,11 @@ from replicator.api.deferred import Application, Deferred
 from replicator.api.server import Server, bind
 from replicator.client.cluster import Cluster
 from replicator.client.nameservers import NoBrokers
+from replicator.client.proxy_cluster import ProxyCluster
 from replicator.client.security import Security
 from replicator.connector.context import BrokerAway, OutOfReach
 from replicator.connector.identity import is_of_group
-from replicator.errors import ClientError, StartupError, is_absence
+from replicator.errors import ClientError, ConfigError, StartupError, is_absence
 from replicator.exit_codes import ExitCode
 from replicator.observe.audit import AUDIT, Audit
 from replicator.observe.logging import configure, get_logger, log_repeats
@@ -35,6 +36,7 @@ from replicator.protocol.uniform_run import COMPILED
 from replicator.ranges.access import Access
 from replicator.secret_files import SecretFiles
 from replicator.settings import ClusterSettings, Settings
+from replicator.settings.name_patterns import is_name
 from replicator.state.store import InUse, Store, numbered
 from replicator.stop_signals import StopSignals
 from replicator.worker.builder import build
@@ -334,9 +336,31 @@ def _application(
     return Guard(by_path, tokens=tokens, host=settings.host if settings.is_open else None)
 
 
-def cluster_of(settings: ClusterSettings) -> Cluster:
-    """A client of a cluster, for commands that need no worker."""
-    return Cluster(settings.namesrv, security=Access.of(settings).security(), name=settings.cluster)
+def cluster_of(settings: ClusterSettings, topics: Sequence[str] | None = None) -> Cluster:
+    """A client of a cluster, for commands that need no worker.
+
+    Args:
+        topics: those that a Proxy is asked for; None: the command can't go without name servers and brokers.
+
+    Raises:
+        ConfigError: only a Proxy is reached, and the command can't do with it; or a secret cannot be used.
+    """
+    if topics is None:
+        if settings.proxy:
+            raise ConfigError(
+                "proxy is set, but this command asks name servers and brokers, and not through a Proxy",
+                hint="make them reachable, by an address map or SOCKS5, and leave proxy out",
+            )
+        topics = ()
+    return _client(settings, Access.of(settings).security(), topics)
+
+
+def _client(settings: ClusterSettings, security: Security, topics: Sequence[str], **more: Any) -> Cluster:
+    if settings.proxy:
+        more.pop("on_fallback", None)  # nothing is sent there
+        names = [*filter(is_name, topics)]
+        return ProxyCluster(settings.namesrv, names, security=security, name=settings.cluster, **more)
+    return Cluster(settings.namesrv, security=security, name=settings.cluster, **more)
 
 
 def _connect(
@@ -354,10 +378,4 @@ def _connect(
                 "the VIP port cannot be reached; the listen port is used", side=side, broker=broker, reason=reason
             )
 
-    return Cluster(
-        cluster.namesrv,
-        security=security[name],
-        name=cluster.cluster,
-        may_go_on=may_go_on,
-        on_fallback=on_fallback,
-    )
+    return _client(cluster, security[name], settings.topics, may_go_on=may_go_on, on_fallback=on_fallback)

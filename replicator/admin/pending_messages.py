@@ -26,11 +26,14 @@ from replicator.protocol.message import StoredMessage
 from replicator.ranges.reader import RangeReader
 from replicator.routing.queue_map import Queue
 
-__all__ = ["Pending", "pending_messages"]
+__all__ = ["UNTOLD", "Pending", "pending_messages"]
 
 #: Seconds in which messages are read to be counted by topic.
 _COUNTING: Final = 5.0
 _AT_ONCE: Final = 8
+
+#: Of a source of which only a Proxy is reached.
+UNTOLD: Final = "what waits at the source is not known: a Proxy does not tell of delayed, timer and half messages"
 
 #: The group as which a broker keeps how far it has checked transactions.
 _CHECKER: Final = "CID_RMQ_SYS_TRANS"
@@ -73,6 +76,8 @@ async def pending_messages(
         copies: whether a topic is copied; it is asked of topics and of groups' retry topics.
         retries: whether a retry topic is one of a synced group; what it holds is counted if it is not copied.
     """
+    if cluster.is_proxy:
+        return Pending(problems=[UNTOLD])
     counting = _Counting(cluster, copies, retries, asyncio.get_running_loop().time() + _COUNTING)
     await bounded(counting.count_at, sorted(brokers), at_once=_AT_ONCE)
     counting.found.problems.sort()

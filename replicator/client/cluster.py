@@ -7,18 +7,21 @@ instead of losing its name.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from replicator.client.broker_identity import is_broker
+from replicator.client.brokers import BrokerConfig, read_config
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.nameservers import NameServers, NoBrokers, NoNameServer, NothingKnown, NotServed, parsed
+from replicator.client.offsets import OffsetTable, read_offsets
 from replicator.client.order import OrderTables, delete_order, read_orders, write_order
 from replicator.client.refused import code_in, remark_in
 from replicator.client.security import Security
+from replicator.client.topics import TopicTable, read_topics
 from replicator.client.vip import VipChannel, vip_address
 from replicator.errors import (
     BrokerRefused,
@@ -78,6 +81,9 @@ class Cluster:
         may_go_on: as in `Connection`, for all requests to brokers.
     """
 
+    #: Whether nothing but a Proxy is reached: then its brokers say nothing of themselves (`ProxyCluster`).
+    is_proxy: ClassVar[bool] = False
+
     def __init__(
         self,
         nameservers: Sequence[str],
@@ -89,7 +95,8 @@ class Cluster:
     ) -> None:
         self._may_go_on = may_go_on
         self._security = security or Security()
-        self._nameservers = NameServers(nameservers, self._security)
+        called = "Proxy" if self.is_proxy else "name server"
+        self._nameservers = NameServers(nameservers, self._security, called=called)
         self._name = name
         self._on_fallback = on_fallback
         #: By the name of the broker, and its address.
@@ -151,6 +158,37 @@ class Cluster:
             self._advertised = {at: said for at, said in self._advertised.items() if at in reached}
         return topology
 
+    def name_topics(self, topics: Iterable[str]) -> None:
+        """Says which topics are copied: where brokers do not list theirs, these are asked for from now on."""
+
+    async def read_topics(self, broker: Endpoint, *, known: TopicTable | None = None) -> TopicTable:
+        """The topics of `broker`, as `topics.read_topics`."""
+        return await read_topics(broker, known=known)
+
+    async def read_config(self, broker: Endpoint) -> BrokerConfig:
+        """The configuration of `broker`, as `brokers.read_config`."""
+        return await read_config(broker)
+
+    async def read_offsets(
+        self,
+        broker: Endpoint,
+        *,
+        known: OffsetTable | None = None,
+        groups: Iterable[str] = (),
+        beside: Iterable[tuple[str, str]] = (),
+    ) -> OffsetTable:
+        """The offsets of all groups, as `offsets.read_offsets`.
+
+        Args:
+            groups: where not all can be asked for, those that are, in the topics that were named.
+            beside: and a group with a topic each.
+        """
+        return await read_offsets(broker, known=known)
+
+    def shows_all(self, broker: str, address: str) -> bool:
+        """Whether `broker`, asked at `address`, has no other topics than those that it shows."""
+        return self.is_master(broker, address)
+
     async def orders(self) -> OrderTables:
         """The order configurations of its topics, of each name server; errors as `read_orders`."""
         return await read_orders(self._nameservers)
@@ -175,7 +213,8 @@ class Cluster:
         told = found.message.replace(f"{found.address} is a broker,", f"{found.address} is a Proxy,")
         return StartupError(
             f"{told}; a Proxy cannot be asked for all topics, groups and offsets",
-            hint="name the cluster's name servers, and make its brokers reachable, by an address map or SOCKS5",
+            hint="name the cluster's name servers, and make its brokers reachable, by an address map or SOCKS5;"
+            " from a source of which nothing else is reached, source.proxy copies topics that are named",
         )
 
     def _read(self, address: str, answer: Frame) -> Topology:

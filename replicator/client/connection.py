@@ -40,6 +40,9 @@ _SWEEP: Final = 0.25
 #: Requests that store something.
 _SENDS: Final = frozenset({Request.SEND_MESSAGE_V2, Request.SEND_BATCH_MESSAGE})
 
+#: By this a Proxy knows which broker a request is for (`AbstractRemotingActivity`); sends have another field.
+_BEHIND: Final = "bname"
+
 #: SO_LINGER on, 0 s: closing the socket resets it.
 _RESET: Final = struct.pack("ii", 1, 0)
 
@@ -81,10 +84,19 @@ class Connection(asyncio.BufferedProtocol):
         may_go_on: asked before the rest of a request is written that did not fit into the socket at once; where
             it says no, the connection ends. Not with TLS, whose records are written by others. And asked again for
             a request that had to wait before anything of it was written.
+        behind: the name of the broker that requests are for, where a Proxy passes them on; empty: of who answers.
     """
 
-    def __init__(self, address: str, security: Security, may_go_on: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        security: Security,
+        may_go_on: Callable[[], bool] | None = None,
+        *,
+        behind: str = "",
+    ) -> None:
         self.address = address
+        self._more = {_BEHIND: behind} if behind else {}
         self.closed = False
         self.heard = False
         self._security = security
@@ -123,6 +135,8 @@ class Connection(asyncio.BufferedProtocol):
         if self.closed or self._queue is None:
             self._loop.call_soon(self._deliver, on_answer, Unreachable(self.address, self._why_closed))
             return
+        if self._more:
+            fields = {**fields, **self._more}
         if (account := self._security.credentials) is not None:
             fields = sign(fields, body, access_key=account.access_key, secret_key=account.secret_key)
         opaque = next(self._opaque) & 0x7FFFFFFF

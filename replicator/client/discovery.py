@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from replicator.client.brokers import BrokerConfig, read_config
+from replicator.client.brokers import BrokerConfig
 from replicator.client.cluster import Cluster, Topology
 from replicator.client.endpoint import Endpoint
-from replicator.client.topics import TopicConfig, TopicTable, read_topics
+from replicator.client.topics import TopicConfig, TopicTable
 from replicator.errors import ClientError, ProtocolError, ReplicatorError
 
 __all__ = ["Discovery"]
@@ -30,6 +30,8 @@ class Discovery:
         self.failures: dict[str, ReplicatorError] = {}
         #: Brokers whose masters have told their topics at the last look.
         self.masters: set[str] = set()
+        #: Those of them that have shown all: what one of these did not show does not exist there.
+        self.complete: set[str] = set()
         #: Rises whenever any topic is found to differ from the look before, whoever has looked.
         self.revision = 0
         self._masters_only = masters_only
@@ -54,7 +56,7 @@ class Discovery:
         try:
             topology = await self.cluster.refresh()
         except ReplicatorError:
-            self.masters = set()
+            self.masters, self.complete = set(), set()
             raise
         self.cluster_name = topology.cluster
         names = [
@@ -62,9 +64,9 @@ class Discovery:
             for broker in topology.brokers.values()
             if broker.master is not None or not self._masters_only
         ]
-        masters: set[str] = set()
-        await asyncio.gather(*(self._read_broker(name, masters) for name in names))
-        self.masters = masters
+        masters, complete = set[str](), set[str]()
+        await asyncio.gather(*(self._read_broker(name, masters, complete) for name in names))
+        self.masters, self.complete = masters, complete
         return topology
 
     def forget(self, broker: str) -> bool:
@@ -73,23 +75,28 @@ class Discovery:
         for each in (self._tables, self._configs, self.failures):
             each.pop(broker, None)
         self.masters.discard(broker)
+        self.complete.discard(broker)
         self.cluster.forget(broker)
         return known
 
-    async def _read_broker(self, name: str, masters: set[str]) -> None:
-        """Reads a broker's topics and limits; puts it into `masters` if its master says so."""
+    async def _read_broker(self, name: str, masters: set[str], complete: set[str]) -> None:
+        """Reads a broker's topics and limits; puts it into `masters` if its master says so, `complete` if all."""
         known = self._tables.get(name)
         try:
             # Another look may know by now that its master has gone.
             broker: Endpoint = self.cluster.master(name) if self._masters_only else self.cluster.reader(name)
             broker.refuse_pause()
-            table, self._configs[name] = await asyncio.gather(read_topics(broker, known=known), read_config(broker))
+            table, self._configs[name] = await asyncio.gather(
+                self.cluster.read_topics(broker, known=known), self.cluster.read_config(broker)
+            )
         except (ClientError, ProtocolError) as error:
             self.failures[name] = error
             return
         if self.cluster.is_master(name, broker.address):
             masters.add(name)
-        elif known is not None:
+        if self.cluster.shows_all(name, broker.address):
+            complete.add(name)
+        elif known is not None and table is not known:
             # A slave learns of topics later than its master: what it does not know yet is not gone.
             table = TopicTable({**known.topics, **table.topics}, table.raw)
         self.failures.pop(name, None)

@@ -16,6 +16,7 @@ from typing import Final
 from replicator.aio.backoff import Backoff
 from replicator.client.address import split_address
 from replicator.client.connection import Connection
+from replicator.client.proxy_connection import ProxyConnection
 from replicator.client.refused import refused
 from replicator.client.security import Security
 from replicator.errors import ClientError, NoTls, Unreachable
@@ -51,6 +52,7 @@ class Endpoint:
     Args:
         may_go_on: as in `Connection`.
         identify: asked of each new connection, before it is used; it raises where somebody else answers.
+        behind: as in `Connection`.
     """
 
     def __init__(
@@ -60,8 +62,10 @@ class Endpoint:
         *,
         may_go_on: Callable[[], bool] | None = None,
         identify: Callable[[Connection], Awaitable[None]] | None = None,
+        behind: str = "",
     ) -> None:
         self.address = address
+        self.behind = behind
         self._security = security
         self._may_go_on = may_go_on
         self._identify = identify
@@ -160,11 +164,18 @@ class Endpoint:
             connection.close()
             raise
 
-    async def _open(self, host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
+    async def _open(self, host: str, port: int, tls: ssl.SSLContext | None, *, alone: bool = False) -> Connection:
         loop, name = asyncio.get_running_loop(), host if tls is not None else None
 
+        async def another() -> Connection:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                return await self._open(host, port, tls, alone=True)
+
         def make() -> Connection:
-            return Connection(self.address, self._security, self._may_go_on)
+            more = self._security, self._may_go_on
+            if self.behind and not alone:
+                return ProxyConnection(self.address, *more, behind=self.behind, connect=another)
+            return Connection(self.address, *more, behind=self.behind)
 
         if (socks := self._security.socks) is None:
             _, connection = await loop.create_connection(make, host, port, ssl=tls, server_hostname=name)

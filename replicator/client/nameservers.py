@@ -76,10 +76,12 @@ class NameServers:
 
     Args:
         addresses: one or more `host:port`, or the URL of an address server, which is asked for them now and then.
+        called: what they are, in errors: Proxies answer some of what name servers do.
     """
 
-    def __init__(self, addresses: Sequence[str], security: Security) -> None:
+    def __init__(self, addresses: Sequence[str], security: Security, *, called: str = "name server") -> None:
         self._security = security
+        self._called = called
         self._given = list(addresses)
         self._server = AddressServer(addresses[0], security) if is_address_server(addresses[0]) else None
         self._endpoints = [] if self._server else [Endpoint(address, security) for address in addresses]
@@ -116,7 +118,7 @@ class NameServers:
                 continue
             try:
                 answer = await endpoint.invoke(code, fields, timeout=_TIMEOUT)
-                _refuse_unwell(endpoint.address, code, answer)
+                self._refuse_unwell(endpoint.address, code, answer)
                 read = reader(endpoint.address, answer)
             except (Unreachable, RequestTimeout, NothingKnown) as error:
                 failures.append(error)
@@ -160,7 +162,7 @@ class NameServers:
             try:
                 endpoint.refuse_pause()
                 answer = await endpoint.invoke(code, fields, timeout=_TIMEOUT)
-                _refuse_unwell(endpoint.address, code, answer)
+                self._refuse_unwell(endpoint.address, code, answer)
                 found[endpoint.address] = reader(endpoint.address, answer)
             except (ClientError, NothingKnown, ProtocolError) as error:
                 failures[endpoint.address] = str(error)
@@ -215,10 +217,9 @@ class NameServers:
         for endpoint in self._endpoints:
             await endpoint.close()
 
-
-def _refuse_unwell(address: str, code: int, answer: Frame) -> None:
-    if answer.code in _UNWELL:
-        raise NotServed(
-            f"name server {refused(address, code, answer)}",
-            hint="look into its log; where it asks for accounts, check the credentials and the account's rights",
-        )
+    def _refuse_unwell(self, address: str, code: int, answer: Frame) -> None:
+        if answer.code in _UNWELL:
+            raise NotServed(
+                f"{self._called} {refused(address, code, answer)}",
+                hint="look into its log; where it asks for accounts, check the account and its rights",
+            )

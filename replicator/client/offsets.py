@@ -11,10 +11,10 @@ from replicator.client.refused import refused
 from replicator.client.tables import TABLE_TIMEOUT, members
 from replicator.errors import ProtocolError
 from replicator.protocol import fastjson
-from replicator.protocol.codes import Request
+from replicator.protocol.codes import Request, Response
 from replicator.protocol.numbers import as_long
 
-__all__ = ["OffsetTable", "commit_offset", "read_offsets"]
+__all__ = ["OffsetTable", "commit_offset", "query_offset", "read_offsets"]
 
 #: With this a broker says that it has ignored a commit (`ConsumerManageProcessor.updateConsumerOffset`).
 _RESET: Final = "Offset has been previously reset"
@@ -22,10 +22,14 @@ _RESET: Final = "Offset has been previously reset"
 
 @dataclass(frozen=True, slots=True)
 class OffsetTable:
-    """Per (group, topic) the offset that is next to consume in each queue of one broker."""
+    """Per (group, topic) the offset that is next to consume in each queue of one broker.
+
+    `unread` says why it is not known what POP consumers have done, where that had to be asked for and was refused.
+    """
 
     offsets: Mapping[tuple[str, str], Mapping[int, int]]
     raw: bytes
+    unread: str = ""
 
 
 async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) -> OffsetTable:
@@ -54,6 +58,22 @@ async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) ->
         except ValueError:
             raise ProtocolError(f"unreadable offsets of {key!r}") from None
     return OffsetTable(offsets, answer.body)
+
+
+async def query_offset(broker: Endpoint, group: str, topic: str, queue_id: int) -> int | None:
+    """The offset that is next to consume (14); None: `broker` keeps none.
+
+    Raises:
+        BrokerRefused, Unreachable, RequestTimeout: see there.
+        ProtocolError: the answer has no offset.
+    """
+    fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "setZeroIfNotFound": "false"}
+    answer = await broker.invoke(Request.QUERY_CONSUMER_OFFSET, fields)
+    if answer.code == Response.QUERY_NOT_FOUND:
+        return None
+    if answer.code != Response.SUCCESS:
+        raise refused(broker.address, Request.QUERY_CONSUMER_OFFSET, answer)
+    return answer.number("offset")
 
 
 async def commit_offset(broker: Endpoint, group: str, topic: str, queue_id: int, offset: int) -> None:

@@ -12,7 +12,7 @@ from replicator.client.cluster import Cluster, Topology
 from replicator.client.discovery import Discovery
 from replicator.client.nameservers import NoBrokers
 from replicator.client.pull import Subscription
-from replicator.connector.identity import identify, refuse_same_cluster
+from replicator.connector.identity import identify, refuse_same_cluster, refuse_same_names
 from replicator.errors import BrokerRefused, ReplicatorError, StartupError, is_absence
 from replicator.observe.audit import Audit
 from replicator.observe.logging import get_logger
@@ -122,7 +122,9 @@ async def read_clusters(settings: Settings, source: Discovery, target: Discovery
         raise NoSource(ours.message, hint=ours.hint) from ours
     if isinstance(ours, BaseException):
         raise ours
-    if settings.source.socks.address == settings.target.socks.address:  # else equal addresses may be two machines
+    if source.cluster.is_proxy:
+        refuse_same_names(settings, ours, theirs)
+    elif settings.source.socks.address == settings.target.socks.address:  # else equal addresses may be two machines
         refuse_same_cluster(ours, theirs)
     identity = identify(settings, ours, theirs, store.identity())
     await refuse_filter(settings, source)

@@ -21,6 +21,7 @@ __all__ = [
     "refuse_other_group",
     "refuse_other_ids",
     "refuse_same_cluster",
+    "refuse_same_names",
     "worker_id",
 ]
 
@@ -41,6 +42,21 @@ def refuse_same_cluster(source: Topology, target: Topology) -> None:
                     f"source and target are the same cluster: both have the broker {ours[address]} at {address}",
                     hint="give another cluster's name servers with --target",
                 )
+
+
+def refuse_same_names(settings: Settings, source: Topology, target: Topology) -> None:
+    """A Proxy does not tell where its brokers are, so names have to show that source and target are two clusters.
+
+    Raises:
+        StartupError: cluster and brokers are called the same on both sides, and nobody has said that they are two.
+    """
+    same = sorted(source.brokers.keys() & target.brokers.keys())
+    if source.cluster == target.cluster and same and not (settings.source.id and settings.target.id):
+        raise StartupError(
+            f"source and target may be the same cluster: both are called {source.cluster} and have a broker"
+            f" {same[0]}, and a Proxy does not tell where its brokers are",
+            hint="if they are two, set --source-id and --target-id",
+        )
 
 
 def identify(settings: Settings, source: Topology, target: Topology, known: Mapping[str, Any]) -> Identity:

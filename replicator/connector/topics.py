@@ -31,6 +31,7 @@ from replicator.routing.queue_map import Queue, QueueMap
 from replicator.routing.selector import TopicSelector
 from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings
+from replicator.settings.name_patterns import is_name
 from replicator.state.known_brokers import forgotten
 from replicator.state.record import Kind
 
@@ -61,6 +62,7 @@ class RouteTopics:
         self.problems: dict[str, str] = {}
         self._context = context
         groups = GroupSelector.of(settings.sync_groups, settings.exclude_groups)
+        context.source.cluster.name_topics(filter(is_name, settings.topics))
         #: Which topics of the source are copied.
         self.selector = TopicSelector.of(
             settings.topics,
@@ -154,7 +156,7 @@ class RouteTopics:
         source = self._context.source
         shown = any(topic in topics for topics in source.topics.values())
         selected = topic in self.parked or self.selector.selects(topic, system=[*self._context.system_names()])
-        return selected and not shown and any(queue.broker not in source.masters for queue in queue_map)
+        return selected and not shown and any(queue.broker not in source.complete for queue in queue_map)
 
     def _find_rivals(self, plans: Iterable[TopicPlan]) -> dict[str, str]:
         state = self._context.store.state

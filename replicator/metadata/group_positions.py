@@ -17,7 +17,7 @@ from replicator.metadata.clusters import Tables
 from replicator.metadata.group_register import GroupRegister
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.offsets import CopiedQueue, GroupQueue
-from replicator.metadata.pop_checkpoints import Consumption, InFlight
+from replicator.metadata.pop_checkpoints import REVIVE_GROUP, REVIVE_PREFIX, Consumption, InFlight
 from replicator.metadata.pop_log import PopLog
 from replicator.metadata.remembered import Remembered
 from replicator.metadata.scanned_copies import ScannedCopies
@@ -48,7 +48,14 @@ class GroupPositions:
         self._identity = identity
         self._selector = selector
         self._register = register
-        self.consumed = Tables(source, lambda broker, known: read_offsets(broker, known=known), masters_only=False)
+        groups = selector.named
+        self.consumed = Tables(
+            source,
+            lambda broker, known: source.read_offsets(
+                broker, known=known, groups=groups, beside=[(REVIVE_GROUP, f"{REVIVE_PREFIX}{source.known_as}")]
+            ),
+            masters_only=False,
+        )
         self.there = Tables(target, lambda broker, known: read_offsets(broker, known=known), masters_only=True)
         self._pop = PopLog(source)
         self._ends = TargetEnds(target)

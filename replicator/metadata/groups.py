@@ -22,6 +22,7 @@ from replicator.metadata.ledger import (
     unless_repaired,
 )
 from replicator.routing.selector import TopicSelector, compile_patterns
+from replicator.settings.name_patterns import is_name
 
 __all__ = ["KIND", "GroupPolicy", "GroupSelector", "items_of", "plan_groups", "settings_of"]
 
@@ -70,6 +71,11 @@ class GroupSelector:
         return cls(
             TopicSelector(compile_patterns("sync_groups", include), compile_patterns("exclude_groups", exclude))
         )
+
+    @property
+    def named(self) -> list[str]:
+        """Those that are included by name."""
+        return [group for group in self.patterns.include.texts if is_name(group) and self.selects(group)]
 
     def selects(self, group: str) -> bool:
         own = group in _SYSTEM or group.startswith(_SYSTEM_PREFIXES)

@@ -94,6 +94,9 @@ class PopLog:
         return found
 
     async def _read_broker(self, name: str, table: OffsetTable) -> None:
+        if table.unread:
+            self.problems[name] = f"what POP consumers of {name} hold is not known: {table.unread}"
+            return
         revived = {
             (topic, queue): offset
             for (group, topic), queues in table.offsets.items()

@@ -17,7 +17,7 @@ from replicator.client.cluster import Cluster
 from replicator.client.groups import GroupTable, read_groups
 from replicator.client.offsets import read_offsets
 from replicator.client.system_topics import is_system
-from replicator.client.topics import WRITABLE, TopicTable, read_topics
+from replicator.client.topics import WRITABLE, TopicTable
 from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.errors import ClientError, ProtocolError
 from replicator.metadata import groups, topics
@@ -356,7 +356,9 @@ def _unless_unsure(action: Action, found: Mapping[str, GroupConsumers]) -> Actio
 
 
 def _topics(cluster: Cluster, *, masters_only: bool) -> Tables[TopicTable]:
-    return Tables(cluster, lambda broker, known: read_topics(broker, known=known), masters_only=masters_only)
+    return Tables(
+        cluster, lambda broker, known: cluster.read_topics(broker, known=known), masters_only=masters_only
+    )
 
 
 def _groups(cluster: Cluster, *, masters_only: bool) -> Tables[GroupTable]:

@@ -26,15 +26,21 @@ class ConnectorLimits:
     """By default nothing.
 
     `accounts`: connectors may sync accounts. `file_dir`: files under this directory may be read and written.
+    `through_proxy`: of the source only a Proxy is reached, and routes may do what works then.
     """
 
     accounts: bool = False
     file_dir: Path | None = None
+    through_proxy: bool = False
 
     @classmethod
     def of(cls, settings: Settings) -> ConnectorLimits:
         """Those of a worker."""
-        return cls(accounts="acl" in settings.sync, file_dir=settings.file_connector_dir)
+        return cls(
+            accounts="acl" in settings.sync,
+            file_dir=settings.file_connector_dir,
+            through_proxy=settings.source.proxy,
+        )
 
 
 def refuse_outside(directory: Path, path: Path) -> Path:

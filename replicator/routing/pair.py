@@ -286,6 +286,7 @@ class QueuePair:
         if isinstance(fault, SourceGap):
             state.counters.lose(fault.start, fault.end)
         else:
+            await self.source.confirm(fault)
             state.reset()
         if self.shared.options.on_gap == "fail":
             raise fault

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from replicator.aio.clock import now
 from replicator.client.brokers import check_filter, first_after, max_offset, min_offset, offset_at
 from replicator.client.connection import Connection
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import message_at, pull
+from replicator.errors import WrongBroker
 from replicator.routing.channel import Channel, Source
 from replicator.routing.faults import SourceLost, SourceReset
 from replicator.routing.fork import last_common
@@ -22,6 +24,10 @@ from replicator.routing.state import QueueState
 
 __all__ = ["BrokerSource", "CopyAt", "SourceSide"]
 
+#: Seconds for which a Proxy may take a former master for the master (`topicRouteServiceCacheRefreshSeconds` is 20,
+#: and its name server's word some seconds old), and between two questions whether it still does.
+_STALE: Final = 45.0
+_PAUSE: Final = 1.0
 
 #: What the target has at one of its offsets; None: no copy of the queue, or nothing any more.
 CopyAt = Callable[[int], Awaitable[CopyRecord | None]]
@@ -41,6 +47,14 @@ class SourceSide(Protocol):
 
     async def first_offset(self) -> int:
         """The source offset where the copy begins, if nothing has been copied."""
+        ...
+
+    async def confirm(self, reset: SourceReset) -> None:
+        """Returns when it is sure that the source was truncated or recreated, which may take a while.
+
+        Raises:
+            ClientError: it was not, or cannot be asked.
+        """
         ...
 
     async def after_reset(self, reset: SourceReset, copy_at: CopyAt) -> int:
@@ -132,6 +146,21 @@ class BrokerSource:
         if start_from == "latest":
             return await max_offset(*place)
         return await offset_at(*place, start_from)
+
+    async def confirm(self, reset: SourceReset) -> None:
+        """A queue that ends too early behind a Proxy has to do so for a while.
+
+        A master that has become a slave answers until the Proxy knows, and has less for a moment: what it lacks is
+        not lost, and would be copied twice.
+        """
+        if not self._shared.source.is_proxy or reset.max_offset >= reset.position:
+            return
+        state, until = self._state, now() + _STALE
+        while now() < until:
+            await asyncio.sleep(_PAUSE)
+            reader = self._reader()
+            if await max_offset(reader, state.topic, state.source.queue_id) >= reset.position:
+                raise WrongBroker(reader.address, f"another replica of {state.source.broker} had answered")
 
     async def after_reset(self, reset: SourceReset, copy_at: CopyAt) -> int:
         """In a recreated topic that is the first of all, in a truncated queue what came since, or its end.

@@ -186,6 +186,11 @@ class ClusterSettings(Table):
         description="name servers, host:port, separated by commas; or the URL of an address server, which"
         " names them, as http://HOST:8080/rocketmq/nsaddr"
     )
+    proxy: bool = Field(
+        False,
+        description="`namesrv` names the remoting ports of Proxies (8080 by default), where neither name servers"
+        " nor brokers are reached: topics of a source that are named can be copied through them",
+    )
     id: str | None = Field(None, description="the cluster's id in provenance (default: its name)")
     cluster: str | None = Field(
         None, min_length=1, description="the cluster's name, where its name servers know several"
@@ -249,6 +254,13 @@ class ClusterSettings(Table):
         if value is not None and not valid_id(value):
             raise ValueError("an id has up to 100 letters, digits and _ . : @ -")
         return value
+
+    @model_validator(mode="after")
+    def _behind_a_proxy(self) -> ClusterSettings:
+        for name, given in (("broker_hosts", self.broker_hosts), ("address_map", self.address_map)):
+            if self.proxy and given:
+                raise ValueError(f"proxy and {name} are both set, but through a Proxy no broker's address is used")
+        return self
 
     @model_validator(mode="after")
     def _credentials(self) -> ClusterSettings:

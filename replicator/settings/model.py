@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from replicator.observe.level import Level
 from replicator.settings.acl import AclSettings
 from replicator.settings.clusters import Cluster, valid_id
+from replicator.settings.proxy import REFUSED_TARGET, mistakes_with_proxy, names_proxy, with_proxy_defaults
 from replicator.settings.rest import RestSettings
 from replicator.settings.route import RouteSettings, Seconds, topic_name
 from replicator.settings.sizes import Size
@@ -146,6 +147,30 @@ class Settings(RouteSettings, BaseSettings):
         if value is not None and not valid_id(value):
             raise ValueError("a name has up to 100 letters, digits and _ . : @ -")
         return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _through_a_proxy(cls, given: Any) -> Any:
+        if isinstance(given, dict) and names_proxy(given.get("source")):
+            return with_proxy_defaults(given)
+        return given
+
+    @model_validator(mode="after")
+    def _can_use_a_proxy(self) -> Settings:
+        if self.target.proxy:
+            raise ValueError(REFUSED_TARGET)
+        if not self.source.proxy:
+            return self
+        mistakes = [*mistakes_with_proxy(self)]
+        if self.coordination == "source" and not self.standalone:
+            mistakes.append(
+                "coordination = 'source', but no topic can be created through a Proxy: set coordination = target"
+            )
+        if self.spark_master is not None:
+            mistakes.append("spark_master is set, but Spark's tasks do not read through a Proxy: leave it out")
+        if mistakes:
+            raise ValueError("source.proxy is set: " + "; ".join(mistakes))
+        return self
 
     @model_validator(mode="after")
     def _group(self) -> Settings:

@@ -247,8 +247,11 @@ class RouteSettings(Table):
 
     @model_validator(mode="after")
     def _can_be_synced(self) -> RouteSettings:
-        if "offsets" in self.sync and "groups" not in self.sync:
-            raise ValueError("sync has offsets without groups: brokers refuse offsets of groups they do not have")
+        if "offsets" in self.sync and "groups" not in self.sync and not all(map(is_name, self.sync_groups)):
+            raise ValueError(
+                "sync has offsets without groups: brokers refuse offsets of groups they do not have; name those"
+                " that the target has in sync_groups, or sync groups, too"
+            )
         if self.retry_topics and "groups" not in self.sync:
             raise ValueError("retry_topics needs groups in sync: brokers refuse retries of unknown groups")
         if self.protect_target and "topics" not in self.sync:

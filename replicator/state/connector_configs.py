@@ -19,6 +19,7 @@ from replicator.plugins.registry import CLASS, PluginConfig, configure
 from replicator.plugins.transforms import mistakes_of
 from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings, Settings, explain, leaves, valid_id
+from replicator.settings.proxy import mistakes_with_proxy, with_proxy_defaults
 from replicator.state.connector import ROUTING, Connector, State, differences, dump
 from replicator.state.record import Kind, Record, Version
 from replicator.state.store import Store
@@ -95,6 +96,8 @@ def _parse(config: Mapping[str, Any], limits: ConnectorLimits) -> RouteSettings 
         return configure(str(name), values, limits)
     worker_only = [each for each in leaves(values) if each.partition(".")[0] in _WORKER_ONLY]
     values = {key: value for key, value in values.items() if key.partition(".")[0] not in _WORKER_ONLY}
+    if limits.through_proxy:
+        values = with_proxy_defaults(values)
     mistakes = [
         *(f"{each} cannot be set for a connector: set it in the settings of each worker" for each in worker_only),
         *mistakes_of(values.get("transforms")),
@@ -292,6 +295,8 @@ class Connectors:
                     "sync has acl, which the settings of this worker do not have in their sync:"
                     " add it there, on all workers"
                 )
+            if isinstance(settings, RouteSettings) and self._limits.through_proxy:
+                mistakes += mistakes_with_proxy(settings)
         if mistakes:
             raise ConfigError("\n".join(mistakes))
         return settings

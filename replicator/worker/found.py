@@ -14,6 +14,7 @@ from replicator.group.mirror_past import seconds_needed
 from replicator.observe.logging import get_logger
 from replicator.routing.options import Identity
 from replicator.settings import Settings
+from replicator.settings.proxy import LEFT_OUT
 from replicator.state.store import Store
 
 __all__ = ["Clusters", "Found", "find"]
@@ -85,6 +86,8 @@ async def find(settings: Settings, clusters: Clusters, store: Store, connect: Ca
         refuse_other_ids(known.identity, kept)
         refuse_other_group(known.name, kept)
         return Found(source, target, known.identity, known.name, known.past, error.message)
+    if clusters.source.is_proxy:
+        log.warning("of the source only a Proxy is reached", sync=settings.sync, left_out=LEFT_OUT)
     name = group_name(settings, identity)
     refuse_other_group(name, store.identity())
     return Found(source, target, identity, name, past)

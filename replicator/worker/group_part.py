@@ -71,7 +71,8 @@ def take_part(
     else:
         if not group.signer.secret:
             log.warning(
-                "the system topics are not signed: who may write to them at the source can control this worker",
+                "the system topics are not signed: who may write to them can control this worker",
+                cluster=settings.coordination,
                 hint="make a secret with `replicator secret FILE`, and set worker_group_secret_file on all workers",
             )
         heartbeats = _PAST * settings.session_timeout

@@ -70,7 +70,7 @@ class Cleaner:
     def _topics(self) -> set[_Gone]:
         """The queue maps of topics that no source broker has, each of which has just said so itself."""
         source = self._source
-        if not source.cluster.brokers().keys() <= source.masters:
+        if not source.cluster.brokers().keys() <= source.complete:
             return set()
         there = {topic for topics in source.topics.values() for topic in topics}
         maps, lost = self._store.state.items(Kind.TASK), forgotten(self._store.state, "source")
@@ -79,7 +79,7 @@ class Cleaner:
         for key, value in maps.items():
             connector, topic, _ = TaskId.parse(key)
             brokers = {Queue.parse(queue).broker for queue in value["queues"]} - lost
-            if topic in there or not brokers <= source.masters:
+            if topic in there or not brokers <= source.complete:
                 left.add(connector)
             else:
                 gone.add(_Gone(Kind.TASK, key))

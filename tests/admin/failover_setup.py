@@ -55,7 +55,7 @@ class Setup:
         self.asked = 0
         queues = {Queue(broker, 0): Queue("x", 0) for broker in ("alive", "dead")}
         plans = [TopicPlan(topic=f"T{i}", target_topic=f"T{i}", queue_map=queues) for i in range(TOPICS)]
-        self.source: Any = SimpleNamespace(reader=Reader, brokers=dict, is_master=lambda *_: True)
+        self.source: Any = SimpleNamespace(reader=Reader, brokers=dict, is_master=lambda *_: True, is_proxy=False)
         self.context: Any = SimpleNamespace(
             source=SimpleNamespace(cluster=self.source),
             identity=Identity("e", "w"),

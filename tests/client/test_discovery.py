@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import pytest
-
-from replicator.client import discovery as module
 from replicator.client.brokers import BrokerConfig
 from replicator.client.cluster import Broker, Cluster, Topology
 from replicator.client.discovery import Discovery
-from replicator.client.topics import TopicTable
+from replicator.client.topics import TopicConfig, TopicTable
 from replicator.errors import Unreachable
+
+ORDERS = TopicConfig(name="orders", read_queues=1, write_queues=1)
 
 
 class Listener:
@@ -24,7 +23,14 @@ class Listener:
 
 
 class TwoBrokers:
-    """A cluster of which `a` has no master any more when it is asked for; `b` is well."""
+    """A cluster of which `a` has no master any more when it is asked for; `b` is well.
+
+    It shows one of `topics` at each look while there are any; `complete` says that there are no others.
+    """
+
+    def __init__(self) -> None:
+        self.topics: list[str] = []
+        self.complete = True
 
     async def refresh(self) -> Topology:
         return Topology("east", {name: Broker(name, {0: f"{name}:1"}) for name in ("a", "b")})
@@ -37,16 +43,34 @@ class TwoBrokers:
     def is_master(self, _name: str, _address: str) -> bool:
         return True
 
+    def shows_all(self, _name: str, _address: str) -> bool:
+        return self.complete
 
-async def test_a_master_that_goes_meanwhile_keeps_no_other_from_being_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def read_topics(_broker: object, *, known: Any) -> TopicTable:
-        return TopicTable({}, ())
+    async def read_topics(self, _broker: object, *, known: Any) -> TopicTable:
+        return TopicTable({}, ()) if not self.topics else TopicTable({self.topics.pop(): ORDERS}, ())
 
-    async def read_config(_broker: object) -> BrokerConfig:
+    async def read_config(self, _broker: object) -> BrokerConfig:
         return BrokerConfig(1)
 
-    for fake in (read_topics, read_config):
-        monkeypatch.setattr(module, fake.__name__, fake)
+
+async def test_a_topic_that_is_not_shown_may_be_there() -> None:
+    """As behind a Proxy, which has no route of a topic whose broker is away."""
+    cluster = TwoBrokers()
+    cluster.topics = ["orders"]
+    discovery = Discovery(cast("Cluster", cluster), masters_only=True)
+    await discovery.refresh()
+    assert discovery.complete == {"b"}
+    cluster.complete = False
+    await discovery.refresh()
+    assert discovery.masters == {"b"}
+    assert discovery.complete == set()
+    assert discovery.topics["b"] == {"orders": ORDERS}
+    cluster.complete = True
+    await discovery.refresh()
+    assert discovery.topics["b"] == {}
+
+
+async def test_a_master_that_goes_meanwhile_keeps_no_other_from_being_seen() -> None:
     discovery = Discovery(cast("Cluster", TwoBrokers()), masters_only=True)
     discovery.masters = {"a", "b"}
     await discovery.refresh()

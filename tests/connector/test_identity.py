@@ -8,7 +8,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from replicator.client.cluster import Broker, Topology
-from replicator.connector.identity import identify, is_of_group, refuse_other_group, refuse_same_cluster
+from replicator.connector.identity import (
+    identify,
+    is_of_group,
+    refuse_other_group,
+    refuse_same_cluster,
+    refuse_same_names,
+)
 from replicator.errors import StartupError
 from replicator.routing.options import Identity
 from replicator.settings import Settings, load
@@ -45,6 +51,19 @@ def test_two_clusters_may_have_brokers_of_one_name() -> None:
     east, west = topology("east", a="h:1"), topology("west", a="h:2")
     refuse_same_cluster(east, west)
     assert identify(settings(), east, west, {}) == Identity("east", "west")
+
+
+def test_behind_a_proxy_names_have_to_tell_two_clusters_apart() -> None:
+    """Addresses do not: all brokers have that of the Proxy."""
+    here, there = topology("c", a="p:1", b="p:1"), topology("c", b="h:1")
+    with pytest.raises(
+        StartupError, match="may be the same cluster: both are called c and have a broker b"
+    ) as caught:
+        refuse_same_names(settings(), here, there)
+    assert "--source-id and --target-id" in caught.value.hint
+    refuse_same_names(settings("first", "second"), here, there)
+    refuse_same_names(settings(), here, topology("other", b="h:1"))
+    refuse_same_names(settings(), here, topology("c", d="h:1"))
 
 
 @pytest.mark.parametrize(

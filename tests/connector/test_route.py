@@ -100,7 +100,8 @@ class Odd:
         self.name = "route"
         self.known = known
         self.asked = 0
-        context: Any = SimpleNamespace(store=store, group="", system_names=lambda: ())
+        source = SimpleNamespace(cluster=SimpleNamespace(name_topics=list))
+        context: Any = SimpleNamespace(source=source, store=store, group="", system_names=lambda: ())
         self._context = context
         self.topics = RouteTopics("route", RouteSettings(topics=["odd"]), context)
         self.sync = SimpleNamespace(check=self._allowed)

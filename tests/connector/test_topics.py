@@ -37,7 +37,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def _topics(store: Store, target: dict[str, dict[str, TopicConfig]], pattern: str = "orders") -> RouteTopics:
     """A route from broker `a`, which looks at the clusters every 5 s."""
     context: Any = SimpleNamespace(
-        source=SimpleNamespace(topics={"a": {"orders": ORDERS}}, masters={"a"}),
+        source=SimpleNamespace(
+            topics={"a": {"orders": ORDERS}}, complete={"a"}, cluster=SimpleNamespace(name_topics=list)
+        ),
         target=SimpleNamespace(topics=target),
         identity=Identity("east", "west"),
         store=store,

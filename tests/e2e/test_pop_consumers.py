@@ -6,7 +6,6 @@ switch must be delivered at the target all the same.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from tests.support.offsets import make_group
 from tests.support.pygrpc import python_consume
 from tests.support.readiness import asked, ready
 from tests.support.traffic import configured, create_topic, raw_topic
-from tests.support.worker import SYNC_QUICKLY, Worker, command, until
+from tests.support.worker import SYNC_QUICKLY, Worker, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -94,6 +93,25 @@ async def test_what_consumers_hold_is_delivered_at_the_target(
         assert push_first or told["in_flight"] == held  # a push consumer holds what it has fetched ahead, too
     after = await grpc_consume(target.proxy.address, topic, group, push=push_then)
     judge(before, after, told, {str(i) for i in range(ALL)})
+
+
+async def test_what_consumers_hold_is_known_through_a_proxy(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """The records of it are in topics that a Proxy lets be pulled; the group has to be at the target."""
+    topic, group = topic_name("t"), topic_name("g")
+    source, target = await scene(clusters, topic, group, "NORMAL")
+    await make_group(target, group)
+    await grpc_produce(source.proxy.address, topic, ALL)
+    before = await grpc_consume(source.proxy.address, topic, group, count=FIRST, hold=HELD, invisible_s=120)
+    held = sum(not each.acknowledged for each in before)
+    assert held
+    named = ("--topics", topic, "--sync", "offsets", "--sync-groups", group, "--sync-offsets-interval", "0.5")
+    flags = ("--source-proxy", "--coordination", "target", *named)
+    async with Worker(source.proxy.remoting_address, target, tmp_path, *flags) as worker:
+        told = await switched(worker, topic, held)
+        assert told["in_flight"] == held
+    judge(before, await grpc_consume(target.proxy.address, topic, group), told, {str(i) for i in range(ALL)})
 
 
 async def test_the_client_for_python(
@@ -224,16 +242,3 @@ async def test_retries_of_copies_come_back(
         assert worker.metric("audit_differences_total") == 0
     after = await grpc_consume(source.proxy.address, topic, group)
     assert {each.body: each.attempt > 1 for each in after} == dict.fromkeys(held, True)
-
-
-async def test_a_proxy_cannot_be_a_source(clusters: ClusterPool, tmp_path: Path) -> None:
-    """Of a cluster of which nothing but a Proxy is reached nothing can be copied: it is refused by name."""
-    source, target = await clusters.pair(EAST, WEST)
-    for sides in (
-        ("--source", source.proxy.remoting_address, "--target", target.namesrv),
-        ("--source", source.namesrv, "--target", target.proxy.remoting_address),
-    ):
-        done = await asyncio.to_thread(command, {}, *sides, "--store-path", str(tmp_path))
-        assert done.returncode == 3, done.stderr
-        assert "is a Proxy, not a name server" in done.stderr
-        assert "name the cluster's name servers, and make its brokers reachable" in done.stderr

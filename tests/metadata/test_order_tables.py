@@ -22,7 +22,7 @@ from replicator.metadata.topics import TopicPolicy
 from replicator.routing.options import Identity
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
-from tests.metadata.test_syncer import Side, has_foreign_messages, read_topics
+from tests.metadata.test_syncer import Side, has_foreign_messages
 
 TOPIC = TopicConfig(name="T", read_queues=1, write_queues=1)
 
@@ -92,8 +92,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    monkeypatch.setattr(under_test, "read_topics", read_topics)
+def scene() -> Scene:
     return Scene()
 
 

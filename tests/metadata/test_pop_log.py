@@ -127,6 +127,13 @@ async def test_a_refusal_matters_where_groups_consume_by_pop(broker: Broker) -> 
     assert broker.log.problems == {}
 
 
+async def test_what_the_account_may_not_ask_through_a_proxy_is_said(broker: Broker) -> None:
+    """Whether anybody consumes by POP is not known then."""
+    broker.timer += [record("ck", checkpoint())]
+    assert await broker.log.in_flight({"a": OffsetTable({}, b"", "no right to the records")}) == {}
+    assert "no right to the records" in broker.log.problems["a"]
+
+
 async def test_records_that_nobody_can_read_are_said(broker: Broker) -> None:
     broker.settings["popConsumerKVServiceEnable"] = "true"
     await broker.look()

@@ -16,8 +16,8 @@ from replicator.client.offsets import OffsetTable
 from replicator.client.order import OrderTables
 from replicator.client.topics import TopicConfig, TopicTable
 from replicator.errors import BrokerRefused, RequestTimeout, Unreachable
+from replicator.metadata import group_positions, target_consumers
 from replicator.metadata import syncer as under_test
-from replicator.metadata import target_consumers
 from replicator.metadata.action import Action, Commit, DropGroup
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import DRIFT, FOREIGN, JUST_IDLE, OTHERS, Entry, Key, Ledger, Planned
@@ -35,7 +35,8 @@ class Side:
     do not answer. `consuming` are groups with consumers, `foreign` topics in which others have written.
     """
 
-    account = ""
+    account = known_as = ""
+    is_proxy = False
 
     def __init__(self, *brokers: str) -> None:
         self.topics: dict[str, dict[str, TopicConfig]] = {broker: {} for broker in brokers}
@@ -64,6 +65,13 @@ class Side:
 
     def is_master(self, broker: str, address: str) -> bool:
         return address == f"{broker}-False"
+
+    async def read_topics(self, broker: Any, *, known: TopicTable | None) -> TopicTable:
+        return await read_topics(broker, known=known)
+
+    async def read_offsets(self, broker: Any, *, known: OffsetTable | None, **_more: object) -> OffsetTable:
+        read: Any = getattr(group_positions, "read_offsets")  # noqa: B009 - which tests replace there
+        return cast("OffsetTable", await read(broker, known=known))
 
 
 async def read_topics(broker: Any, *, known: TopicTable | None) -> TopicTable:
@@ -133,7 +141,7 @@ class Setup:
 
 @pytest.fixture
 def setup(monkeypatch: pytest.MonkeyPatch) -> Setup:
-    for fake in (read_topics, read_groups, read_offsets, has_foreign_messages):
+    for fake in (read_groups, read_offsets, has_foreign_messages):
         monkeypatch.setattr(under_test, fake.__name__, fake)
     monkeypatch.setattr(target_consumers, "consumers", consumers)
     monkeypatch.setattr(under_test, "_QUIET", 0.0)

@@ -42,7 +42,9 @@ def make_shared() -> Callable[..., Shared]:
             return connection
 
         writer = SimpleNamespace(address="target:10909", connection=connected)
-        cluster = SimpleNamespace(master=lambda _: broker, reader=lambda _: broker, writer=lambda _: writer)
+        cluster = SimpleNamespace(
+            master=lambda _: broker, reader=lambda _: broker, writer=lambda _: writer, is_proxy=False
+        )
         given: dict[str, Any] = dict.fromkeys(Shared.__dataclass_fields__)
         given |= {
             "source": cluster,

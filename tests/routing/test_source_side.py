@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from replicator.errors import WrongBroker
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.frame import Frame
 from replicator.routing import source_side
@@ -141,3 +142,21 @@ async def test_what_belongs_before_a_copy(
     source = BrokerSource(state, make_shared(broker=broker, **options), from_start=False, end=None)
     assert await source.left_out(3, CopyRecord(10, 510, 42)) == skipped
     assert state.counters.skipped == {}
+
+
+async def test_a_queue_that_ends_too_early_behind_a_proxy_is_looked_at_again(
+    make_shared: Callable[..., Shared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A former master answers until the Proxy knows of the new one; what it lacks is not gone."""
+    monkeypatch.setattr(source_side, "_PAUSE", 0.0)
+    monkeypatch.setattr(source_side, "_STALE", 0.02)
+    broker = Stored(510, 511, 512)
+    source = source_of(make_shared, broker, seen=None)
+    early, other = SourceReset(5, 0, 3), SourceReset(2, 0, 3)
+    await source.confirm(early)
+    cast("Any", source._shared.source).is_proxy = True
+    await source.confirm(early)  # for as long as that lasts
+    await source.confirm(other)  # other messages are seen
+    broker.times = (510, 511, 512, 513, 514)
+    with pytest.raises(WrongBroker, match="another replica of a had answered"):
+        await source.confirm(early)

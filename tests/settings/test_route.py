@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from replicator.plugins.route_options import route_options
 from replicator.protocol.message import StoredMessage
@@ -99,3 +100,10 @@ def test_a_switch_is_no_number(name: str, given: bool) -> None:
     assert line == f"{name} = {given}: give a number"
     (line,) = mistakes(flags(rest={"port": given}))
     assert line == f"rest.port = {given}: give a number"
+
+
+def test_offsets_alone_are_of_groups_that_the_target_has() -> None:
+    """They are named then; brokers refuse those of groups that they do not have."""
+    assert RouteSettings(sync=["offsets"], sync_groups=["billing"]).sync == ["offsets"]
+    with pytest.raises(ValidationError, match="name those that the target has in sync_groups"):
+        RouteSettings(sync=["offsets"], sync_groups=["billing", "m.*"])

@@ -208,9 +208,9 @@ FEATURES: Final = (
         ((_MIDDLE, _NEW), (_NEW, _OLD), (_OLD, _MIDDLE)),
     ),
     Feature(
-        "a Proxy in the place of name servers is refused by name",
-        "tests/e2e/test_pop_consumers.py::test_a_proxy_cannot_be_a_source",
-        ((_MIDDLE, _NEW),),
+        "a source of which only a Proxy is reached: named topics, and offsets of named groups",
+        "tests/e2e/test_proxy_source.py::test_named_topics_are_copied_through_a_proxy",
+        ((_MIDDLE, _NEW), (_NEW, _NEW)),
         "4.9 has no Proxy",
     ),
     Feature(

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from replicator.client import discovery as module
 from replicator.client.discovery import Discovery
 from replicator.client.topics import TopicConfig, TopicTable
 from replicator.errors import Unreachable
@@ -25,7 +24,13 @@ class Side:
         self.away = False
         self.address = "h:1"
         cluster: Any = SimpleNamespace(
-            refresh=self._refresh, reader=lambda _: self, master=lambda _: self, is_master=lambda *_: True
+            refresh=self._refresh,
+            reader=lambda _: self,
+            master=lambda _: self,
+            is_master=lambda *_: True,
+            shows_all=lambda *_: True,
+            read_topics=self._read_topics,
+            read_config=self._read_config,
         )
         self.discovery = Discovery(cluster, masters_only=False)
 
@@ -33,6 +38,11 @@ class Side:
         if self.away:
             raise Unreachable(self.address, "refused")
         return SimpleNamespace(cluster="c", brokers={"a": SimpleNamespace(name="a", master="h:1")})
+
+    async def _read_topics(self, _: object, *, known: TopicTable | None) -> TopicTable:
+        return known if known is not None and known.raw == self.table.raw else self.table
+
+    async def _read_config(self, _: object) -> None: ...
 
     def refuse_pause(self) -> None: ...
 
@@ -85,14 +95,7 @@ class Routes(list[Any]):
 
 
 @pytest.fixture
-async def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    async def read_topics(side: Side, *, known: TopicTable | None) -> TopicTable:
-        return known if known is not None and known.raw == side.table.raw else side.table
-
-    async def read_config(_: Side) -> None: ...
-
-    monkeypatch.setattr(module, "read_topics", read_topics)
-    monkeypatch.setattr(module, "read_config", read_config)
+async def scene() -> Scene:
     scene = Scene()
     await scene.built()
     return scene

@@ -49,7 +49,7 @@ class Setup:
         )
         self.brokers = {"east-a": None}
         self.source: Any = SimpleNamespace(
-            masters={"east-a"},
+            complete={"east-a"},
             topics={"east-a": {"kept": None}},
             cluster=SimpleNamespace(brokers=lambda: self.brokers),
         )
@@ -102,7 +102,7 @@ def test_what_comes_back_begins_again(setup: Setup) -> None:
 def test_a_broker_that_is_away_may_have_it(setup: Setup, away: str) -> None:
     """It is asked itself, and its slave is not enough."""
     if away == "this broker":
-        setup.source.masters = set()
+        setup.source.complete = set()
     elif away == "another broker":
         setup.brokers = {"east-a": None, "east-b": None}
     else:

@@ -69,8 +69,8 @@ async def _examine(settings: Settings) -> list[Finding]:
     findings = [*examine_machine(settings)]
     with TemporaryDirectory() as empty, closing(Store(Path(empty))) as store:
         try:
-            source = Discovery(cluster_of(settings.source), masters_only=False)
-            target = Discovery(cluster_of(settings.target), masters_only=True)
+            source = Discovery(cluster_of(settings.source, settings.topics), masters_only=False)
+            target = Discovery(cluster_of(settings.target, ()), masters_only=True)
         except ReplicatorError as error:  # of its secret or of its certificates
             known = any(finding.message == error.message for finding in findings)
             return findings if known else [*findings, bad("this machine", "TLS", error.message, error.hint)]
@@ -92,7 +92,8 @@ async def _examine_clusters(
     if here.facts and there.facts:
         findings += judge_pair(here.facts, there.facts, settings.route)
     else:
-        reason = "whether their settings fit together, because one of them has no master that answers"
+        why = "a Proxy does not tell them" if source.cluster.is_proxy else "one of them has no master that answers"
+        reason = f"whether their settings fit together, because {why}"
         findings.append(unchecked("both clusters", "settings", reason))
     if here.topology is not None and there.topology is not None:
         names = here.topology.cluster, there.topology.cluster

@@ -61,6 +61,8 @@ async def examine_groups(
     findings += judge_consumers(target, {*topics.values()}, settings)
     if "groups" in settings.sync:
         findings += judge_groups(source, target, topics, settings, selector)
+    elif "offsets" in settings.sync:
+        findings += judge_named(target, selector.named)
     else:
         findings.append(good("groups", "sync", "groups and offsets are not synced (sync)"))
     return findings
@@ -68,6 +70,11 @@ async def examine_groups(
 
 async def _applications(side: str, cluster: Discovery, selector: GroupSelector) -> Applications:
     found = Applications(brokers=len(cluster.topics))
+    if cluster.cluster.is_proxy:
+        message = "its groups, consumers and producers, because a Proxy does not tell them"
+        found.findings.append(unchecked("groups", f"{side} cluster", message))
+        found.silent = found.silent_on_producers = found.brokers
+        return found
     for name in sorted(cluster.topics):
         try:
             broker = cluster.cluster.reader(name)
@@ -142,6 +149,17 @@ def judge_consumers(target: Applications, topics: set[str], settings: Settings) 
     elif target.silent < target.brokers:
         message = f"none consumes a copied topic there; {target.asked} were asked about"
         yield good("groups", "target", message + (_OF_SOME if target.silent else ""))
+
+
+def judge_named(target: Applications, names: Sequence[str]) -> Iterator[Finding]:
+    """Of groups whose offsets alone are synced: brokers refuse them for groups that they do not have."""
+    for name in names:
+        lacking = sorted(broker for broker, table in target.groups.items() if name not in table.groups)
+        if lacking:
+            message = f"target brokers that do not have it refuse its offsets: {', '.join(lacking)}"
+            yield odd("groups", name, message, "create it there, with the settings that it has at the source")
+        elif target.groups:
+            yield good("groups", name, f"the target takes its offsets{_OF_SOME if target.silent else ''}")
 
 
 def judge_groups(

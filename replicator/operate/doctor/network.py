@@ -17,12 +17,12 @@ from replicator.errors import BrokerRefused, ClientError, NoTls, ProtocolError, 
 from replicator.operate.doctor.brokers import judge_broker, judge_slave
 from replicator.operate.doctor.facts import Facts, read_facts
 from replicator.operate.doctor.finding import Finding, bad, good, odd, unchecked
-from replicator.operate.doctor.pair import judge_access
+from replicator.operate.doctor.pair import TLS_WORDS, judge_access
 from replicator.protocol.codes import Request
 from replicator.settings import ClusterSettings, RouteSettings
 from replicator.settings.clusters import is_address_server
 
-__all__ = ["Heard", "Side", "examine_side", "judge_name_servers"]
+__all__ = ["Heard", "Side", "examine_side", "judge_behind_proxy", "judge_name_servers"]
 
 #: Seconds within which a name server or a broker must answer.
 _ANSWER: Final = 5.0
@@ -69,7 +69,7 @@ async def examine_side(
     found = Side()
     servers = await _name_servers(side, settings.namesrv, security, found.findings)
     heard = await bounded(lambda address: _name_server(address, security), servers, at_once=_AT_ONCE)
-    found.findings += judge_name_servers(side, heard)
+    found.findings += judge_name_servers(side, heard, called="Proxy" if cluster.is_proxy else "name server")
     try:
         found.topology = await cluster.refresh()
     except ReplicatorError as error:
@@ -77,6 +77,9 @@ async def examine_side(
         if not any(finding.message.endswith(error.message) for finding in found.findings):
             found.findings.append(bad(check, name, error.message, error.hint or _WAY_OUT))
         found.findings.append(unchecked(check, name, "its brokers, because no name server says which they are"))
+        return found
+    if cluster.is_proxy:
+        found.findings += judge_behind_proxy(side, found.topology, settings)
         return found
     brokers = [broker for _, broker in sorted(found.topology.brokers.items())]
     vip_of = cluster.vip_address if writes else None
@@ -122,9 +125,19 @@ async def _name_server(address: str, security: Security) -> Heard:
     return Heard(address, (time.monotonic() - began) * 1000)
 
 
-def judge_name_servers(side: str, heard: Sequence[Heard]) -> Iterator[Finding]:
+def judge_behind_proxy(side: str, topology: Topology, settings: ClusterSettings) -> Iterator[Finding]:
+    """Of a cluster whose brokers are asked through a Proxy: which they are, and what it does not tell of them."""
+    check, brokers = f"{side} cluster", sorted(topology.brokers)
+    yield good(check, topology.cluster, f"brokers that have the topics: {', '.join(brokers)}")
+    for broker in brokers:
+        message = "its version, clock, disk and settings, because a Proxy does not tell them"
+        yield unchecked(f"{side} broker", broker, message)
+    yield good(check, "TLS", TLS_WORDS[settings.tls.mode])
+
+
+def judge_name_servers(side: str, heard: Sequence[Heard], called: str = "name server") -> Iterator[Finding]:
     """Of each: one that does not answer stops nothing while another does."""
-    check, answering = f"{side} name server", [each for each in heard if not each.failure]
+    check, answering = f"{side} {called}", [each for each in heard if not each.failure]
     for each in heard:
         if not each.failure:
             yield good(check, each.address, f"answers in {each.milliseconds:.0f} ms")

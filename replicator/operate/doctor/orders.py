@@ -26,6 +26,8 @@ async def examine_orders(
 ) -> list[Finding]:
     """Of each topic that has one at the source."""
     clusters = context.source.cluster, context.target.cluster
+    if clusters[0].is_proxy:
+        return [_unchecked("a Proxy does not tell them")]
     try:
         source, target = await asyncio.gather(*(cluster.orders() for cluster in clusters))
     except ReplicatorError as error:

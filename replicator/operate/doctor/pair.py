@@ -9,11 +9,11 @@ from replicator.operate.doctor.facts import Facts
 from replicator.operate.doctor.finding import Finding, good, odd
 from replicator.settings import ClusterSettings, RouteSettings
 
-__all__ = ["judge_access", "judge_names", "judge_pair"]
+__all__ = ["TLS_WORDS", "judge_access", "judge_names", "judge_pair"]
 
 _BOTH = "both clusters"
 _NO_ACCOUNTS = "none"
-_TLS = {
+TLS_WORDS = {
     "off": "connections are not encrypted",
     "required": "connections are encrypted, and certificates are not checked",
     "verify": "connections are encrypted, and certificates are checked",
@@ -98,7 +98,7 @@ def judge_names(source: str, target: str, settings: tuple[ClusterSettings, Clust
 def judge_access(side: str, settings: ClusterSettings, facts: Mapping[str, Facts]) -> Iterator[Finding]:
     """Of how the brokers of `side` let clients in, and how we come to them."""
     kinds = {name: each.access for name, each in facts.items()}
-    check, tls = f"{side} cluster", _TLS[settings.tls.mode]
+    check, tls = f"{side} cluster", TLS_WORDS[settings.tls.mode]
     if len({*kinds.values()}) > 1:
         shown = ", ".join(f"{name}: {kind or _NO_ACCOUNTS}" for name, kind in sorted(kinds.items()))
         yield odd(check, "accounts", f"its brokers check them differently ({shown})", "configure them alike")

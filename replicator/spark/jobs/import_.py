@@ -159,6 +159,9 @@ class _ArchiveSource:
         assert self._state.progress.start is not None  # noqa: S101 - `run_pair` has set it
         return self._state.progress.start
 
+    async def confirm(self, reset: SourceReset) -> None:
+        raise reset
+
     async def after_reset(self, reset: SourceReset, copy_at: CopyAt) -> int:
         raise reset
 

@@ -27,7 +27,7 @@ from replicator.routing.selector import TopicSelector
 from replicator.settings import RouteSettings
 from replicator.state.record_types import fit
 from replicator.state.store import Store
-from tests.metadata.test_syncer import Side, read_groups, read_topics
+from tests.metadata.test_syncer import Side, read_groups
 
 KINDS = ("topics", "groups", "offsets")
 
@@ -106,7 +106,7 @@ async def nobody_pops(_log: PopLog, _consumed: object) -> dict[Any, Any]:
 
 @pytest.fixture
 def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
-    for name, fake in (("read_topics", read_topics), ("read_groups", read_groups), ("apply", write)):
+    for name, fake in (("read_groups", read_groups), ("apply", write)):
         monkeypatch.setattr(syncer, name, fake)
     monkeypatch.setattr(group_positions, "read_offsets", read_offsets)
     monkeypatch.setattr(PopLog, "in_flight", nobody_pops)

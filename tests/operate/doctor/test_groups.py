@@ -13,7 +13,13 @@ from replicator.errors import BrokerRefused
 from replicator.metadata.groups import GroupSelector
 from replicator.operate.doctor import groups
 from replicator.operate.doctor.finding import Finding, Level
-from replicator.operate.doctor.groups import Applications, judge_consumers, judge_groups, judge_producers
+from replicator.operate.doctor.groups import (
+    Applications,
+    judge_consumers,
+    judge_groups,
+    judge_named,
+    judge_producers,
+)
 from replicator.settings import Settings, load
 
 CONSUMER = ConsumerClients(frozenset({"10.0.0.7"}), frozenset({"orders", "%RETRY%g"}), "CLUSTERING")
@@ -92,7 +98,8 @@ async def test_who_did_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name, kind in (("groups", "groups"), ("consumer_clients", "clients"), ("producers", "producers")):
         monkeypatch.setattr(groups, f"read_{name}", answer(kind))
-    cluster: Any = SimpleNamespace(topics=answers, cluster=SimpleNamespace(reader=lambda name: name))
+    client = SimpleNamespace(reader=lambda name: name, is_proxy=False)
+    cluster: Any = SimpleNamespace(topics=answers, cluster=client)
     found = await groups._applications("target", cluster, GroupSelector.of([".*"], []))
     assert (found.brokers, found.silent, found.silent_on_producers, found.asked) == (4, 2, 3, 2)
     assert {each.level for each in found.findings} == {Level.NOT_CHECKED}
@@ -135,3 +142,14 @@ def test_broadcasting() -> None:
     assert found.message.endswith("in their clients: g")
     (found,) = judged(source, applications(), sync="topics,groups")
     assert found.level is Level.OK
+
+
+def test_groups_that_are_named_have_to_be_at_the_target() -> None:
+    """Where offsets are synced without them, as through a Proxy."""
+    target = applications(mine={}, odd={})
+    target.groups["b"] = GroupTable({"mine": {"groupName": "mine"}}, {}, ())
+    first, second = judge_named(target, ["mine", "odd"])
+    assert (first.level, first.message) == (Level.OK, "the target takes its offsets")
+    assert second.level is Level.WARNING
+    assert "refuse its offsets: b" in second.message
+    assert [*judge_named(Applications(), ["mine"])] == []

@@ -93,7 +93,7 @@ async def test_clusters_that_are_asked(target: Any, level: Level) -> None:
         return answer  # type: ignore[no-any-return]
 
     def side(answer: Any) -> Any:
-        return SimpleNamespace(cluster=SimpleNamespace(orders=lambda: orders(answer)))
+        return SimpleNamespace(cluster=SimpleNamespace(orders=lambda: orders(answer), is_proxy=False))
 
     context: Any = SimpleNamespace(source=side(tables("T", "a:4")), target=side(target))
     (found,) = await examine_orders([PLAN], context, RouteSettings())
