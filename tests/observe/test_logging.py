@@ -18,7 +18,7 @@ import structlog
 
 from replicator.observe.level import Level
 from replicator.observe.log_rate_limiter import LogRateLimiter, Suppressed
-from replicator.observe.logging import configure, get_level, get_logger, log_repeats, set_level
+from replicator.observe.logging import _Lost, configure, get_level, get_logger, log_repeats, set_level
 
 
 class Clock:
@@ -109,6 +109,7 @@ class Disk(io.StringIO):
 def test_lost_lines_are_counted_until_their_number_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line that has it may be lost, too, and is then one more."""
     disk, log = Disk(), get_logger("replicator.somewhere")
+    monkeypatch.setattr("replicator.observe.logging._lost", _Lost())  # other tests may have lost some
     monkeypatch.setattr("sys.stderr", disk)
     configure(terminal=False)
     disk.full = True
