@@ -138,7 +138,18 @@ class GroupPositions:
                         continue
                     target = _offset(there, group, queue)
                     in_flight = held.get(Consumption(group, topic, broker, queue_id)) if held else None
-                    yield _before(in_flight, GroupQueue(group, topic, queue, offset, target))
+                    place = GroupQueue(group, topic, queue, offset, target)
+                    yield _before(in_flight, place, all_known=broker not in self._pop.problems)
+
+    async def past_what_is_held(self, place: GroupQueue) -> GroupQueue:
+        """The place of a group behind all that its POP consumers were delivered, instead of before what they hold.
+
+        Raises:
+            ClientError, ProtocolError: a broker does not show what lies between.
+        """
+        assert place.delivered is not None  # noqa: S101 - a bug of the caller
+        raw = GroupQueue(place.group, place.topic, place.queue, place.delivered, place.target)
+        return replace(await self._complete(raw), in_flight=place.in_flight, held=place.held)
 
     async def _complete(self, place: GroupQueue) -> GroupQueue:
         """With what the offset map does not say: it is read from the copies themselves."""
@@ -248,12 +259,19 @@ class GroupPositions:
         return found.offset + 1 if Queue(found.broker, found.queue_id) == place.queue.target else None
 
 
-def _before(in_flight: InFlight | None, place: GroupQueue) -> GroupQueue:
+def _before(in_flight: InFlight | None, place: GroupQueue, *, all_known: bool) -> GroupQueue:
     """The place before the first message that is in flight: a broker moves the offset when it delivers one."""
     if in_flight is None or in_flight.first >= place.source:
         return place
     passed = place.source - in_flight.first - in_flight.messages
-    return replace(place, source=in_flight.first, in_flight=in_flight.messages, acknowledged_after=max(0, passed))
+    return replace(
+        place,
+        source=in_flight.first,
+        in_flight=in_flight.messages,
+        acknowledged_after=max(0, passed),
+        delivered=place.source if all_known else None,
+        held=tuple(each for each in in_flight.held if each.offset < place.source) if all_known else (),
+    )
 
 
 def _offset(there: Mapping[str, OffsetTable], group: str, queue: CopiedQueue) -> int | None:

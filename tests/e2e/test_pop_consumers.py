@@ -56,7 +56,10 @@ async def switched(worker: Worker, topic: str, held: int) -> dict[str, Any]:
     done = await asked(worker, "POST", "failover", {"drain_timeout": 20})
     assert done["drained"]
     assert done["problems"] == []
-    assert [each["in_flight"] for each in done["groups"] if each["topic"] == topic] == [looks[-1]]
+    of_topic = [each for each in done["groups"] if each["topic"] == topic]
+    assert [each["in_flight"] for each in of_topic] == [looks[-1]]
+    assert [each["to_retry_topic"] for each in of_topic] == [told["to_retry_topic"]]
+    assert all(each["missed"] == each["redelivered"] == 0 for each in of_topic)
     return told
 
 
@@ -64,10 +67,14 @@ def judge(before: list[Got], after: list[Got], told: dict[str, Any], wanted: set
     """All arrived somewhere, what was held arrives at the target, and no more comes again than was said."""
     done = {each.body for each in before if each.acknowledged}
     there = [each.body for each in after]
+    held = {each.body for each in before if not each.acknowledged}
     assert len(there) == len({*there})
     assert done | {*there} == wanted
-    assert {each.body for each in before if not each.acknowledged} <= {*there}
+    assert held <= {*there}
     assert len(done & {*there}) == told["acknowledged_after"]
+    if told["to_retry_topic"]:
+        assert {each.body for each in after if each.attempt > 1} >= held
+        assert told["acknowledged_after"] == 0
 
 
 @pytest.mark.parametrize(("push_first", "push_then"), [(False, True), (True, False)], ids=["simple", "push"])
