@@ -16,6 +16,7 @@ from replicator.errors import ClientError, ProtocolError
 from replicator.metadata.clusters import Tables
 from replicator.metadata.group_register import GroupRegister
 from replicator.metadata.groups import GroupSelector
+from replicator.metadata.held_record import HeldQueue
 from replicator.metadata.offsets import CopiedQueue, GroupQueue
 from replicator.metadata.pop_checkpoints import Consumption, InFlight
 from replicator.metadata.pop_log import PopLog
@@ -63,6 +64,8 @@ class GroupPositions:
         self._before: Mapping[str, OffsetTable] = {}
         #: Why it is not known what POP consumers hold.
         self.problems: list[str] = []
+        #: What they held at source brokers, as somebody else saw it later: it counts for those that are away.
+        self.recorded: Callable[[], Iterable[HeldQueue]] = tuple
 
     async def read(self, copied: QueueLookup) -> list[GroupQueue]:
         """All places of selected groups in the queues that are copied.
@@ -76,11 +79,16 @@ class GroupPositions:
         self.failures = self._pop.behind | self.consumed.failures | self.there.failures
         self._unresponsive = UnresponsiveBrokers(self.consumed.failures)
         explained = self._explained(consumed)
-        names = {group for table in explained.values() for group, _ in table.offsets}
+        answered = consumed.keys() - self.consumed.failures.keys()
+        away = [each for each in self.recorded() if each.source.broker not in answered]
+        names = {group for table in explained.values() for group, _ in table.offsets} | {
+            each.group for each in away
+        }
         selected = {group for group in names if self._selector.selects(group)}
         await self._register.learn(selected)
         found = []
-        async for part in in_slices(self._raw(copied, explained, there, held, selected)):
+        raw = self._raw(copied, explained, there, held, selected)
+        async for part in in_slices(self._with_recorded(raw, away, copied, there, selected)):
             for place in part:
                 try:
                     found.append(await self._complete(place))
@@ -113,6 +121,24 @@ class GroupPositions:
         self._known = {name: table for name, table in self._known.items() if name in consumed} | now
         away = self.consumed.failures
         return {name: table for name, table in self._known.items() if name in now or name in away}
+
+    def _with_recorded(
+        self,
+        raw: Iterable[GroupQueue],
+        away: Iterable[HeldQueue],
+        copied: QueueLookup,
+        there: Mapping[str, OffsetTable],
+        selected: Collection[str],
+    ) -> Iterable[GroupQueue]:
+        """The places `raw`, but for queues of brokers that are `away` as the record has them."""
+        known = {(each.group, each.topic, each.source): each for each in away if each.group in selected}
+        yield from (place for place in raw if (place.group, place.topic, place.queue.source) not in known)
+        for each in known.values():
+            queue = copied(each.topic, each.source)
+            if queue is None or queue.target.broker not in there:
+                continue
+            if self._register.is_taken(queue.target.broker, each.group):
+                yield each.place(queue, _offset(there, each.group, queue))
 
     def _raw(
         self,

@@ -16,6 +16,7 @@ import msgspec
 
 from replicator.client.groups import GroupTable
 from replicator.client.system_topics import RETRY_PREFIX
+from replicator.client.topics import TopicConfig
 from replicator.metadata.offsets import GroupQueue, standing
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
@@ -31,6 +32,7 @@ __all__ = [
     "held_copies",
     "obstacle",
     "obstacle_at",
+    "obstacle_of",
     "retried_properties",
     "retry_topic_of",
     "unsuitable",
@@ -115,6 +117,13 @@ def _obstacles_at(
         yield "the group does not consume by POP at the target (its request mode is PULL)"
     if len(retry_topic.removeprefix(RETRY_PREFIX)) > _GROUP_LENGTH:
         yield f"{retry_topic} is too long for the name of a retry topic"
+
+
+def obstacle_of(topic: TopicConfig) -> str:
+    """Why what is held of a topic of the target cannot be put into retry topics; single messages may say more."""
+    if topic.attributes.get("message.type") == "PRIORITY":
+        return "its messages have priorities, by which a single send goes into another queue"
+    return ""
 
 
 def obstacle(place: GroupQueue, past: GroupQueue) -> str:

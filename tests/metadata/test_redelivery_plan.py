@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from replicator.client.groups import GroupTable
+from replicator.client.topics import TopicConfig
 from replicator.metadata import redelivery_plan as module
 from replicator.metadata.offsets import GroupQueue
 from replicator.metadata.pop_checkpoints import Held
@@ -18,6 +19,7 @@ from replicator.metadata.redelivery_plan import (
     held_copies,
     obstacle,
     obstacle_at,
+    obstacle_of,
     retried_properties,
     retry_topic_of,
     unsuitable,
@@ -89,6 +91,13 @@ def test_groups_that_would_not_read_it() -> None:
     assert obstacle_at(SETTINGS, table({"G": {"T": {"mode": "POP"}}}), "G", "T", RETRY_TOPIC) == ""
     assert "does not have" in obstacle_at(SETTINGS, table(), "other", "T", RETRY_TOPIC)
     assert "too long" in obstacle_at(SETTINGS, table(), "G", "T", f"{RETRY_TOPIC}{'x' * 120}")
+
+
+@pytest.mark.parametrize(("kind", "why"), [("NORMAL", ""), ("PRIORITY", "priorities")])
+def test_topics_of_which_nothing_can_be_put_there(kind: str, why: str) -> None:
+    found = obstacle_of(TopicConfig(name="T", read_queues=1, write_queues=1, attributes={"message.type": kind}))
+    assert bool(found) == bool(why)
+    assert why in found
 
 
 def test_a_group_that_can_go_on_behind_what_it_was_delivered() -> None:

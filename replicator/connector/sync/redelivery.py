@@ -26,6 +26,7 @@ from replicator.metadata.redelivery_plan import (
     held_copies,
     obstacle,
     obstacle_at,
+    obstacle_of,
     retry_topic_of,
 )
 from replicator.metadata.target_consumers import GroupConsumers
@@ -51,6 +52,13 @@ class _Candidate(NamedTuple):
         return replace(self.past, to_retry_topic=len(self.copies))
 
 
+class _Outcome(NamedTuple):
+    """Of a queue: the offsets of what was held, and why that was not put into the retry topic; empty: it was."""
+
+    offsets: frozenset[int]
+    held_back_by: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Lane:
     """A retry topic, and the queues of which messages go there."""
@@ -67,8 +75,8 @@ class Redelivery:
         self._name = name
         self._context = context
         self._positions = positions
-        #: Which messages of a queue, by their offsets, a failover of this worker has put, or found put.
-        self._done: dict[Consumption, frozenset[int]] = {}
+        #: What a failover of this worker has made of a queue.
+        self._outcomes: dict[Consumption, _Outcome] = {}
 
     async def forecast(
         self, places: Iterable[GroupQueue], consumers: Mapping[str, GroupConsumers] | None = None
@@ -83,10 +91,13 @@ class Redelivery:
             if not place.in_flight:
                 found.append(place)
                 continue
-            is_done = self._is_done(place)
+            outcome = self._outcome(place)
+            is_done = outcome is not None and not outcome.held_back_by and has_read_on(place)
             judged = await self._judge(place, {} if is_done or consumers is None else consumers, brokers)
             if isinstance(judged, GroupQueue):
                 found.append(judged)
+            elif outcome is not None and outcome.held_back_by:
+                found.append(replace(place, held_back_by=outcome.held_back_by))
             elif is_done:
                 found.append(judged.settled())
             else:
@@ -127,7 +138,11 @@ class Redelivery:
             await asyncio.sleep(self._context.settle_timeout)  # what was sent before may still wait inside a broker
 
         async def settle(lane: _Lane) -> None:
-            found.update(await self._settle(lane, brokers, may_go_on))
+            settled = await self._settle(lane, brokers, may_go_on)
+            found.update(settled)
+            for key, place in settled.items():
+                offsets = frozenset(held.offset for held in place.held)
+                self._outcomes[key] = _Outcome(offsets, place.held_back_by)
 
         await bounded(settle, lanes.values(), at_once=_AT_ONCE)
         return [found.get(_key(place), place) for place in places]
@@ -146,11 +161,10 @@ class Redelivery:
             why = str(error)
         return replace(place, held_back_by=why) if why else _Candidate(place, past, held_copies(place) or ())
 
-    def _is_done(self, place: GroupQueue) -> bool:
-        """Whether a failover of this worker has put all that is held, and moved the group."""
-        return has_read_on(place) and self._done.get(_key(place), frozenset()).issuperset(
-            each.offset for each in place.held
-        )
+    def _outcome(self, place: GroupQueue) -> _Outcome | None:
+        """What a failover has made of what is held; None if it did not know all of that."""
+        outcome = self._outcomes.get(_key(place))
+        return outcome if outcome and outcome.offsets.issuperset(each.offset for each in place.held) else None
 
     async def _settle(
         self, lane: _Lane, brokers: _Brokers, may_go_on: Callable[[], bool]
@@ -185,7 +199,6 @@ class Redelivery:
             )
         for each in lane.candidates:
             if _key(each.place) not in found:
-                self._done[_key(each.place)] = frozenset(held.offset for held in each.place.held)
                 found[_key(each.place)] = each.settled()
         return found
 
@@ -194,22 +207,29 @@ class _Brokers:
     """What brokers of the target say of themselves, each asked once."""
 
     def __init__(self, context: ConnectorContext) -> None:
-        self._cluster = context.target.cluster
+        self._source, self._target = context.source, context.target
         self._groups: dict[str, GroupTable] = {}
         self._settings: dict[str, Mapping[str, str]] = {}
 
     async def groups(self, broker: str) -> GroupTable:
         if broker not in self._groups:
-            self._groups[broker] = await read_groups(self._cluster.master(broker))
+            self._groups[broker] = await read_groups(self._target.cluster.master(broker))
         return self._groups[broker]
 
     async def obstacle(self, place: GroupQueue) -> str:
         """As `obstacle_at`; errors as of requests."""
         broker = place.queue.target.broker
         if broker not in self._settings:
-            self._settings[broker] = await read_settings(self._cluster.master(broker))
+            self._settings[broker] = await read_settings(self._target.cluster.master(broker))
         table, topic = await self.groups(broker), place.queue.target_topic
-        return obstacle_at(self._settings[broker], table, place.group, topic, retry_topic_of(place))
+        if why := obstacle_at(self._settings[broker], table, place.group, topic, retry_topic_of(place)):
+            return why
+        # At the target it may be new, and at the source be gone by now.
+        configs = (
+            self._target.topics.get(broker, {}).get(topic),
+            self._source.topics.get(place.queue.source.broker, {}).get(place.topic),
+        )
+        return next((why for config in configs if config is not None and (why := obstacle_of(config))), "")
 
 
 def _key(place: GroupQueue) -> Consumption:

@@ -23,6 +23,7 @@ from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError
 from replicator.metadata.action import Action, Unasked
 from replicator.metadata.groups import GroupSelector
+from replicator.metadata.held_record import HeldQueue, held_queues, record_of
 from replicator.metadata.ledger import Planned
 from replicator.metadata.offsets import GroupQueue, standing
 from replicator.metadata.options import SyncOptions
@@ -71,7 +72,10 @@ class SyncTask:
         self._context = context
         self._topics = topics
         self._syncer = Syncer(context.source.cluster, context.target.cluster, sync_options(settings, context))
+        self._syncer.places.recorded = self._recorded
         self._redelivery = Redelivery(topics.name, context, self._syncer.places)
+        #: The record of what POP consumers hold, as it was written here last.
+        self._in_flight: Mapping[str, Any] = {}
         self._acl = AclSync(settings, context, self.ledger, self._may_go_on) if KIND in settings.sync else None
         self._lock = asyncio.Lock()
         self._schedule = Schedule()
@@ -246,9 +250,23 @@ class SyncTask:
                 for name in _SUMMED:
                     standings[name] += getattr(each, name)
         self._standings = standings
+        self._record(places)
         done = await self._apply(kind, planned)
         self._report_done(kind, planned, done, self._syncer.failures)
         return [*done, *self._unasked(kind)]
+
+    def _record(self, places: Collection[GroupQueue]) -> None:
+        """Keeps what POP consumers hold, for whoever fails over when the source cannot be asked any more."""
+        record = self.ledger.get("in_flight")
+        known = record if self._syncer.places.failures else {}  # what is not known now is as it was
+        self._in_flight = record_of(places, known)
+        if self._in_flight != (self.ledger.get("in_flight") or record_of(())):
+            self.ledger.put("in_flight", self._in_flight)
+
+    def _recorded(self) -> list[HeldQueue]:
+        """What another worker, or this one before, has seen later than this task."""
+        record = self.ledger.get("in_flight")
+        return [] if record == self._in_flight else held_queues(record)
 
     async def _carry_out(self, kind: str) -> list[Done | Unasked]:
         planned = await self._plan(kind)

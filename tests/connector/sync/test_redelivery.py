@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from replicator.client.groups import GroupTable
+from replicator.client.topics import TopicConfig
 from replicator.connector.sync import redelivery as module
 from replicator.connector.sync.redelivery import Redelivery
 from replicator.connector.sync.retry_topic import Missing, Unsuitable
@@ -43,7 +44,9 @@ class Scene:
         monkeypatch.setattr(module, "read_settings", self._settings)
         monkeypatch.setattr(module, "read_groups", self._groups)
         cluster = SimpleNamespace(master=lambda broker: broker)
-        context: Any = SimpleNamespace(target=SimpleNamespace(cluster=cluster), settle_timeout=0.0)
+        self.topics: dict[str, dict[str, TopicConfig]] = {}
+        source, target = SimpleNamespace(topics=self.topics), SimpleNamespace(cluster=cluster, topics={})
+        context: Any = SimpleNamespace(source=source, target=target, settle_timeout=0.0)
         positions: Any = SimpleNamespace(past_what_is_held=self._past, there=SimpleNamespace(tables={}))
         self.redelivery = Redelivery("route", context, cast("GroupPositions", positions))
 
@@ -145,6 +148,9 @@ async def test_a_message_that_cannot_be_put_concerns_its_queue_alone(scene: Scen
     assert committed(found) == [108, 103]
     assert found[1].held_back_by == "it has no body"
     assert scene.redelivery.problems == []
+    # And the report, which looks at places once more, says so, too.
+    put, left = await scene.redelivery.forecast([at(0, 2, 5, there=108), at(1, 3, there=103)])
+    assert (put.to_retry_topic, left.to_retry_topic, left.held_back_by) == (2, 0, "it has no body")
 
 
 @pytest.mark.parametrize(
@@ -166,6 +172,14 @@ async def test_a_target_that_knows_no_pop(scene: Scene) -> None:
     (found,) = await scene.redelivery.forecast([at(0, 2, 5)])
     assert (found.to_retry_topic, found.acknowledged_after) == (0, 4)
     assert committed(await scene.fail_over(at(0, 2, 5))) == [102]
+
+
+async def test_a_topic_whose_messages_have_priorities(scene: Scene) -> None:
+    attributes = {"message.type": "PRIORITY"}
+    scene.topics["a"] = {"T": TopicConfig(name="T", read_queues=1, write_queues=1, attributes=attributes)}
+    (found,) = await scene.redelivery.forecast([at(0, 2, 5)])
+    assert (found.to_retry_topic, found.acknowledged_after) == (0, 4)
+    assert "priorities" in found.held_back_by
 
 
 async def test_a_broker_that_does_not_answer(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
