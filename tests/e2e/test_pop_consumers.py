@@ -325,6 +325,33 @@ async def test_retries_come_along(
     assert {each.body for each in after if each.attempt > 1} == held
 
 
+async def test_retries_that_are_held_come_once(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Messages that the source's broker has put into its retry topic, and whose next attempt is held."""
+    topic, group = topic_name("t"), short(topic_name("g"))
+    source, target = await scene(clusters, topic, group, "NORMAL")
+    retry = f"%RETRY%{group}_{topic}"
+    await grpc_produce(source.proxy.address, topic, ALL)
+    first = await grpc_consume(source.proxy.address, topic, group, count=ALL, hold=HELD, invisible_s=10)
+    assert {each.body for each in first if not each.acknowledged} == HELD
+    await until(lambda: _holds(source, retry, len(HELD)), what="they are revived")
+    second = await grpc_consume(
+        source.proxy.address, topic, group, count=len(HELD), hold={"7", "31"}, invisible_s=120
+    )
+    assert {each.body: each.attempt for each in second} == dict.fromkeys(HELD, 2)
+    flags = ("--topics", topic, "--sync-groups", group, "--retry-topics", *SYNC_QUICKLY)
+    async with Worker(source, target, tmp_path, *flags) as worker:
+        told = await in_flight(worker, retry, 2)
+        assert (told["to_retry_topic"], told["acknowledged_after"]) == (2, 0)
+        await ready(worker)
+        for _ in range(2):
+            done = await asked(worker, "POST", "failover", {"drain_timeout": 20})
+            assert done["problems"] == []
+    after = await grpc_consume(target.proxy.address, topic, group)
+    assert sorted((each.body, each.attempt) for each in after) == [("31", 3), ("7", 3)]
+
+
 async def test_retries_of_copies_come_back(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
