@@ -34,7 +34,7 @@ _LEAST: Final = 15.0
 _SHORT: Final = 40
 _COUNTED: Final = (
     *("redelivered", "missed", "without_offset", "not_copied", "before_start"),
-    *("in_flight", "acknowledged_after"),
+    *("in_flight", "to_retry_topic", "acknowledged_after"),
 )
 
 
@@ -131,8 +131,9 @@ async def group_standings(places: Iterable[GroupQueue]) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     async for part in in_slices(places):
         for place in part:
-            none = {"group": place.group, "topic": place.topic, **dict.fromkeys(_COUNTED, 0), "stopped_by": []}
-            _add(found.setdefault((place.group, place.topic), none), place)
+            none = {"group": place.group, "topic": place.topic, **dict.fromkeys(_COUNTED, 0)}
+            lists: dict[str, Any] = {"stopped_by": [], "held_back_by": []}
+            _add(found.setdefault((place.group, place.topic), none | lists), place)
     return [found[key] for key in sorted(found)]
 
 
@@ -141,6 +142,8 @@ def _add(total: dict[str, Any], place: GroupQueue) -> None:
     if at_target.foreign is not None:
         where = f"offset {at_target.foreign} of {place.queue.target}"
         total["stopped_by"].append(f"it has not read a foreign message at {where}")
+    if place.held_back_by and place.held_back_by not in total["held_back_by"]:
+        total["held_back_by"].append(place.held_back_by)
     for name in _COUNTED:
         total[name] += getattr(at_target, name)
 

@@ -124,11 +124,19 @@ class GroupReadiness(Answer):
     in_flight: Annotated[
         int, Field(description="delivered to its POP consumers and not acknowledged: it receives them again")
     ]
+    to_retry_topic: Annotated[
+        int, Field(description="those of them that a failover puts, or has put, into its retry topic at the target")
+    ]
     acknowledged_after: Annotated[
-        int, Field(description="acknowledged, behind the first of those in flight: it receives them again, too")
+        int,
+        Field(description="acknowledged, behind the first of the others in flight: it receives them again, too"),
     ]
     stopped_by: Annotated[
         list[str], Field(description="unread foreign messages that keep its offset from advancing")
+    ]
+    held_back_by: Annotated[
+        list[str],
+        Field(description="why a failover leaves its offset before the first message in flight, in some queues"),
     ]
 
 

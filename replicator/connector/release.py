@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from replicator.aio.backoff import Backoff
 from replicator.client.brokers import read_settings
 from replicator.client.pull import GROUP, message_at
 from replicator.client.send import Stored, send_batch, send_single
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.connector.context import ConnectorContext
+from replicator.connector.patient_send import send_patiently
 from replicator.connector.release_lanes import Lane, Lanes, Refused
 from replicator.connector.release_scan import find
 from replicator.errors import BrokerRefused
@@ -28,8 +28,7 @@ from replicator.protocol import properties
 from replicator.protocol.batch import KEPT_SYS_FLAGS, entry, header_fields
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
-from replicator.routing.checked_send import outcome
-from replicator.routing.faults import MessageRejected, OutcomeUnknown, TargetBlocked, classify_refusal
+from replicator.routing.faults import MessageRejected
 from replicator.routing.parked import UNIQUE, Parked, as_new, as_released
 from replicator.routing.queue_map import Queue
 from replicator.routing.release_plan import ReleasePlan, plan_release
@@ -41,10 +40,6 @@ __all__ = ["Release", "Released"]
 _AT_ONCE: Final = 16
 #: Seconds before its due time from which on a message is sent by us: no timer is more exact.
 _SOON: Final = 1.0
-#: Seconds to wait for a target that is busy, the first time and at most, and how many times: some two seconds.
-_PAUSE_FIRST: Final = 0.2
-_PAUSE_MOST: Final = 1.0
-_BUSY_MOST: Final = 4
 #: Milliseconds by which a broker's timer delivers a message earlier that is due at a whole second: it works in
 #: ticks of that length.
 _EARLY: Final = 1000
@@ -297,18 +292,8 @@ class Release:
         await self._insist(parked, lambda: send_single(writer, fields, message.content))
 
     async def _insist(self, parked: Parked, send: Callable[[], Awaitable[Stored]]) -> None:
-        """Sends until the target takes it, or is busy for two seconds; errors as `outcome`, and `Refused`."""
-        backoff = Backoff(_PAUSE_FIRST, _PAUSE_MOST)
-        while True:
-            try:
-                async with self._slots[self._place(parked).broker]:
-                    await outcome(_answered(send))
-            except TargetBlocked:
-                if backoff.attempts == _BUSY_MOST:
-                    raise
-            else:
-                return
-            await asyncio.sleep(backoff.next())
+        """Errors as `send_patiently`."""
+        await send_patiently(send, self._slots[self._place(parked).broker])
 
     def _header(self, parked: Parked, message: StoredMessage) -> tuple[Any, dict[str, str]]:
         queue = self._place(parked)
@@ -320,14 +305,3 @@ class Release:
             born_timestamp=message.born_timestamp,
             reconsume_times=message.reconsume_times,
         )
-
-
-async def _answered(send: Callable[[], Awaitable[Stored]]) -> Stored:
-    """Tells an answer that leaves the outcome open from no answer at all."""
-    try:
-        return await send()
-    except BrokerRefused as error:
-        fault = classify_refusal(error)
-        if isinstance(fault, OutcomeUnknown):
-            raise Refused(fault.message, hint=fault.hint, code=fault.code) from None
-        raise fault from None

@@ -16,6 +16,7 @@ from replicator.errors import ClientError, ProtocolError
 from replicator.metadata.clusters import Tables
 from replicator.metadata.group_register import GroupRegister
 from replicator.metadata.groups import GroupSelector
+from replicator.metadata.held_record import HeldQueue
 from replicator.metadata.offsets import CopiedQueue, GroupQueue
 from replicator.metadata.pop_checkpoints import REVIVE_GROUP, REVIVE_PREFIX, Consumption, InFlight
 from replicator.metadata.pop_log import PopLog
@@ -70,6 +71,8 @@ class GroupPositions:
         self._before: Mapping[str, OffsetTable] = {}
         #: Why it is not known what POP consumers hold.
         self.problems: list[str] = []
+        #: What they held at source brokers, as somebody else saw it later: it counts for those that are away.
+        self.recorded: Callable[[], Iterable[HeldQueue]] = tuple
 
     async def read(self, copied: QueueLookup) -> list[GroupQueue]:
         """All places of selected groups in the queues that are copied.
@@ -83,11 +86,16 @@ class GroupPositions:
         self.failures = self._pop.behind | self.consumed.failures | self.there.failures
         self._unresponsive = UnresponsiveBrokers(self.consumed.failures)
         explained = self._explained(consumed)
-        names = {group for table in explained.values() for group, _ in table.offsets}
+        answered = consumed.keys() - self.consumed.failures.keys()
+        away = [each for each in self.recorded() if each.source.broker not in answered]
+        names = {group for table in explained.values() for group, _ in table.offsets} | {
+            each.group for each in away
+        }
         selected = {group for group in names if self._selector.selects(group)}
         await self._register.learn(selected)
         found = []
-        async for part in in_slices(self._raw(copied, explained, there, held, selected)):
+        raw = self._raw(copied, explained, there, held, selected)
+        async for part in in_slices(self._with_recorded(raw, away, copied, there, selected)):
             for place in part:
                 try:
                     found.append(await self._complete(place))
@@ -121,6 +129,24 @@ class GroupPositions:
         away = self.consumed.failures
         return {name: table for name, table in self._known.items() if name in now or name in away}
 
+    def _with_recorded(
+        self,
+        raw: Iterable[GroupQueue],
+        away: Iterable[HeldQueue],
+        copied: QueueLookup,
+        there: Mapping[str, OffsetTable],
+        selected: Collection[str],
+    ) -> Iterable[GroupQueue]:
+        """The places `raw`, but for queues of brokers that are `away` as the record has them."""
+        known = {(each.group, each.topic, each.source): each for each in away if each.group in selected}
+        yield from (place for place in raw if (place.group, place.topic, place.queue.source) not in known)
+        for each in known.values():
+            queue = copied(each.topic, each.source)
+            if queue is None or queue.target.broker not in there:
+                continue
+            if self._register.is_taken(queue.target.broker, each.group):
+                yield each.place(queue, _offset(there, each.group, queue))
+
     def _raw(
         self,
         copied: QueueLookup,
@@ -145,7 +171,18 @@ class GroupPositions:
                         continue
                     target = _offset(there, group, queue)
                     in_flight = held.get(Consumption(group, topic, broker, queue_id)) if held else None
-                    yield _before(in_flight, GroupQueue(group, topic, queue, offset, target))
+                    place = GroupQueue(group, topic, queue, offset, target)
+                    yield _before(in_flight, place, all_known=broker not in self._pop.problems)
+
+    async def past_what_is_held(self, place: GroupQueue) -> GroupQueue:
+        """The place of a group behind all that its POP consumers were delivered, instead of before what they hold.
+
+        Raises:
+            ClientError, ProtocolError: a broker does not show what lies between.
+        """
+        assert place.delivered is not None  # noqa: S101 - a bug of the caller
+        raw = GroupQueue(place.group, place.topic, place.queue, place.delivered, place.target)
+        return replace(await self._complete(raw), in_flight=place.in_flight, held=place.held)
 
     async def _complete(self, place: GroupQueue) -> GroupQueue:
         """With what the offset map does not say: it is read from the copies themselves."""
@@ -255,12 +292,19 @@ class GroupPositions:
         return found.offset + 1 if Queue(found.broker, found.queue_id) == place.queue.target else None
 
 
-def _before(in_flight: InFlight | None, place: GroupQueue) -> GroupQueue:
+def _before(in_flight: InFlight | None, place: GroupQueue, *, all_known: bool) -> GroupQueue:
     """The place before the first message that is in flight: a broker moves the offset when it delivers one."""
     if in_flight is None or in_flight.first >= place.source:
         return place
     passed = place.source - in_flight.first - in_flight.messages
-    return replace(place, source=in_flight.first, in_flight=in_flight.messages, acknowledged_after=max(0, passed))
+    return replace(
+        place,
+        source=in_flight.first,
+        in_flight=in_flight.messages,
+        acknowledged_after=max(0, passed),
+        delivered=place.source if all_known else None,
+        held=tuple(each for each in in_flight.held if each.offset < place.source) if all_known else (),
+    )
 
 
 def _offset(there: Mapping[str, OffsetTable], group: str, queue: CopiedQueue) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from replicator.metadata.action import Action, Commit
+from replicator.metadata.pop_checkpoints import Held
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.queue_map import Queue
 
@@ -55,7 +56,10 @@ class GroupQueue:
     kept an offset of the one before.
 
     POP consumers hold `in_flight` messages from `source` on without having acknowledged them, and have acknowledged
-    `acknowledged_after` ones behind the first of these.
+    `acknowledged_after` ones behind the first of these. `delivered` is the group's own offset at the source then,
+    and `held` those messages before it; None and empty where not all of them are known. A failover puts
+    `to_retry_topic` of them, all that are at the target, into the group's retry topic there; `held_back_by` says
+    why it does not, and leaves the group before the first of them.
     """
 
     group: str
@@ -68,6 +72,10 @@ class GroupQueue:
     in_flight: int = 0
     acknowledged_after: int = 0
     end: int | None = None
+    delivered: int | None = None
+    held: tuple[Held, ...] = ()
+    to_retry_topic: int = 0
+    held_back_by: str = ""
 
 
 class GroupStanding(NamedTuple):
@@ -78,8 +86,8 @@ class GroupStanding(NamedTuple):
     copies that it has consumed already, and miss `missed` ones that it has not; `without_offset` it would start
     where its clients choose, or, with one from behind the queue's end, behind whatever has come by then. It has
     consumed `not_copied` messages that are not copied yet, and would never see the `before_start` ones from before
-    the first copied one. It receives again the `in_flight` ones that it has not acknowledged, and the
-    `acknowledged_after` ones behind the first of them.
+    the first copied one. It receives again the `in_flight` ones that it has not acknowledged,
+    `to_retry_topic` of them from its retry topic, and the `acknowledged_after` ones behind the first of the others.
     """
 
     exact: int
@@ -91,6 +99,7 @@ class GroupStanding(NamedTuple):
     not_copied: int
     before_start: int
     in_flight: int
+    to_retry_topic: int
     acknowledged_after: int
 
 
@@ -112,6 +121,7 @@ def standing(place: GroupQueue) -> GroupStanding:
         not_copied=max(0, place.source - queue.position),
         before_start=max(0, queue.start - place.source),
         in_flight=place.in_flight,
+        to_retry_topic=place.to_retry_topic,
         acknowledged_after=place.acknowledged_after,
     )
 

@@ -15,7 +15,7 @@ import msgspec
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 
-__all__ = ["CHECKPOINT_TAG", "REVIVE_GROUP", "REVIVE_PREFIX", "Consumption", "InFlight", "PopCheckpoints"]
+__all__ = ["CHECKPOINT_TAG", "REVIVE_GROUP", "REVIVE_PREFIX", "Consumption", "Held", "InFlight", "PopCheckpoints"]
 
 #: Where brokers keep checkpoints once they are due, one topic per cluster, and the group in which they read it.
 REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
@@ -41,11 +41,27 @@ class Consumption(NamedTuple):
     queue_id: int
 
 
-class InFlight(NamedTuple):
-    """Messages of a queue that a group holds: the offset of the first one, and how many."""
+class Held(NamedTuple):
+    """A message that a group holds: its offset, and when it was delivered last (ms, by the clock of its broker)."""
 
-    first: int
-    messages: int
+    offset: int
+    popped: int
+
+
+class InFlight(NamedTuple):
+    """Messages of a queue that a group holds: one or more, in their order."""
+
+    held: tuple[Held, ...]
+
+    @property
+    def first(self) -> int:
+        """The offset of the first one."""
+        return self.held[0].offset
+
+    @property
+    def messages(self) -> int:
+        """How many there are."""
+        return len(self.held)
 
 
 class _Key(NamedTuple):
@@ -132,11 +148,12 @@ class PopCheckpoints:
         """What is held, where anything is."""
         for key in [key for key, each in self._open.items() if each.due + _LOST < self._latest]:
             del self._open[key]
-        held: dict[Consumption, set[int]] = {}
+        found: dict[Consumption, dict[int, int]] = {}
         for key, checkpoint in self._open.items():
-            place = Consumption(key.group, key.topic, key.broker, key.queue)
-            held.setdefault(place, set()).update(checkpoint.held)
-        return {place: InFlight(min(offsets), len(offsets)) for place, offsets in held.items()}
+            held = found.setdefault(Consumption(key.group, key.topic, key.broker, key.queue), {})
+            for offset in checkpoint.held:
+                held[offset] = max(key.popped, held.get(offset, 0))
+        return {place: InFlight(tuple(map(Held._make, sorted(held.items())))) for place, held in found.items()}
 
     def _forget(self) -> None:
         if len(self._open) > _MOST:

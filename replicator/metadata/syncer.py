@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -50,6 +50,8 @@ from replicator.routing.queue_map import Queue, needed_queues
 __all__ = ["Applied", "ReplicationSnapshot", "Syncer"]
 
 T = TypeVar("T")
+#: Places, and of groups that hold something the consumers at the target.
+Redeliver = Callable[[list[GroupQueue], Mapping[str, GroupConsumers]], Awaitable[list[GroupQueue]]]
 #: Seconds for which a group that the source has deleted must have had no consumers: they come back within half a
 #: minute to a broker that was restarted.
 _QUIET: Final = 60.0
@@ -297,12 +299,21 @@ class Syncer:
     # Offsets.
 
     async def plan_offsets(
-        self, copy: ReplicationSnapshot, *, forced: Collection[str] = ()
+        self, copy: ReplicationSnapshot, *, forced: Collection[str] = (), redeliver: Redeliver | None = None
     ) -> tuple[list[Action], list[GroupQueue]]:
-        """What is to be committed at the target, and where all groups stand."""
+        """What is to be committed at the target, and where all groups stand.
+
+        Args:
+            redeliver: what becomes of messages that POP consumers hold; it says where groups are then. None: groups
+                stay before the first of them.
+        """
         places = await self.places.read(copy.queue)
         self.failures = self.places.failures
         self._consumers.begin()
+        if redeliver is not None:
+            places = await redeliver(
+                places, await self._consumers.read(place.group for place in places if place.in_flight)
+            )
         planned = await _planned(places, live=(), forced=forced)
         asked = {
             action.write.group

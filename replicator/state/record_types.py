@@ -45,6 +45,7 @@ _SYNC: Final[Mapping[str, Any]] = {
     "answer": values.SyncAnswer,
     "release": values.SyncRelease,
     "failover": values.SyncFailover,
+    "in_flight": dict[Literal["queues"], Annotated[list[values.HeldQueue], Meta(max_length=10_000)]],
     "acl": dict[Text, values.OwnedAccounts],
 }
 #: Entries of the ledger, `connector/kind/broker/item`, by their kind.

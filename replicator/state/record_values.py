@@ -21,6 +21,7 @@ __all__ = [
     "ConnectorValue",
     "Count",
     "EarlierAnswer",
+    "HeldQueue",
     "Int",
     "Noticed",
     "Offset",
@@ -302,6 +303,18 @@ class SyncFailover(Struct, omit_defaults=True):
     resume: Literal["", "RUNNING", "PAUSED", "STOPPED"] = ""
     opened: bool = False
     failed_over_at: Seconds = 0.0
+
+
+class HeldQueue(Struct):
+    """What POP consumers of a group hold in a source queue: offsets, and when each was delivered (ms)."""
+
+    group: Text
+    topic: Text
+    queue: Queue
+    first: Count
+    messages: Count
+    delivered: Count
+    held: Annotated[list[tuple[Count, Count]], Meta(max_length=10_000)]
 
 
 class EarlierAnswer(Struct):

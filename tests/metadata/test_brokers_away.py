@@ -10,7 +10,9 @@ import pytest
 from replicator.errors import ProtocolError, Unreachable
 from replicator.metadata import target_ends
 from replicator.metadata.group_positions import GroupPositions
+from replicator.metadata.held_record import HeldQueue
 from replicator.metadata.offsets import CopiedQueue, GroupQueue
+from replicator.metadata.pop_checkpoints import Held
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.queue_map import Queue
 from tests.metadata.test_group_positions import TARGET, History, Register, no_brokers, shown
@@ -83,6 +85,28 @@ def test_what_is_no_group_at_the_target_is_left_out(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Register, "is_taken", is_taken)
     assert asyncio.run(_positions(_Tables(a=100), _Tables(x=0)).read(_copied)) == []
     assert asked == [("x", "G")]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["seen before", "never seen"])
+def test_what_was_recorded_counts_for_brokers_that_are_away(
+    monkeypatch: pytest.MonkeyPatch, *, known: bool
+) -> None:
+    """Of queues that it names; of a broker that answers it says nothing new."""
+
+    async def complete(place: GroupQueue) -> GroupQueue:
+        return place
+
+    consumed = _Tables(a=100, **({"b": 90} if known else {}))
+    consumed.failures = {"b": "away"} if known else {}
+    positions = _positions(consumed, _Tables(x=0))
+    monkeypatch.setattr(positions, "_complete", complete)
+    held = (Held(105, 5000), Held(107, 6000))
+    recorded = [HeldQueue("G", "T", Queue(broker, 0), 105, 2, 120, held) for broker in "ab"]
+    positions.recorded = lambda: recorded
+    mine, theirs = asyncio.run(positions.read(_copied))
+    assert (mine.source, mine.in_flight) == (100, 0)
+    assert (theirs.queue.source, theirs.source, theirs.delivered, theirs.held) == (Queue("b", 0), 105, 120, held)
+    assert (theirs.in_flight, theirs.acknowledged_after) == (2, 13)
 
 
 def test_an_offset_that_moves_is_in_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:

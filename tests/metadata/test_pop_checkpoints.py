@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replicator.metadata.pop_checkpoints import Consumption, InFlight, PopCheckpoints
+from replicator.metadata.pop_checkpoints import Consumption, Held, InFlight, PopCheckpoints
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import encode
 
@@ -40,6 +40,10 @@ def ack(offset: int, start: int = 100, **more: Any) -> dict[str, Any]:
     return {"ao": offset, "bn": "a", "c": "G", "pt": 5000, "q": 3, "so": start, "t": "T"} | more
 
 
+def holding(*offsets: int, popped: int = 5000) -> InFlight:
+    return InFlight(tuple(Held(offset, popped) for offset in offsets))
+
+
 def read(*records: StoredMessage) -> PopCheckpoints:
     log = PopCheckpoints("a")
     for each in records:
@@ -49,7 +53,7 @@ def read(*records: StoredMessage) -> PopCheckpoints:
 
 def test_what_is_not_acknowledged_is_held() -> None:
     log = read(record("ck", checkpoint()), record("ack", ack(100)))
-    assert log.in_flight() == {PLACE: InFlight(101, 2)}
+    assert log.in_flight() == {PLACE: holding(101, 104)}
     log.read(record("bAck", ack(-1, aol=[101, 104])))
     assert (log.in_flight(), len(log)) == ({}, 0)
 
@@ -57,10 +61,10 @@ def test_what_is_not_acknowledged_is_held() -> None:
 def test_another_delivery_of_the_same_message_holds_it_too() -> None:
     """A consumer asks for more time: the new checkpoint comes before the acknowledgement of the old one."""
     log = read(record("ck", checkpoint()), record("ck", checkpoint(101, (0,), pt=6000)))
-    assert log.in_flight() == {PLACE: InFlight(100, 3)}
+    assert log.in_flight() == {PLACE: InFlight((Held(100, 5000), Held(101, 6000), Held(104, 5000)))}
     for offset in (100, 101, 104):
         log.read(record("ack", ack(offset)))
-    assert log.in_flight() == {PLACE: InFlight(101, 1)}
+    assert log.in_flight() == {PLACE: holding(101, popped=6000)}
     log.revived([record("ck", checkpoint(101, (0,), pt=6000))])
     assert log.in_flight() == {}
 
@@ -68,7 +72,7 @@ def test_another_delivery_of_the_same_message_holds_it_too() -> None:
 @pytest.mark.parametrize("more", [{"d": [], "n": 3, "bm": 0b101}, {"d": [0, 1, 2], "bm": 0b101}])
 def test_what_was_acknowledged_before_it_was_written(more: dict[str, Any]) -> None:
     """And without distances, as older brokers write them, offsets follow one another."""
-    assert read(record("ck", checkpoint(**more))).in_flight() == {PLACE: InFlight(101, 1)}
+    assert read(record("ck", checkpoint(**more))).in_flight() == {PLACE: holding(101)}
 
 
 def test_a_record_belongs_to_the_broker_that_it_names() -> None:
@@ -96,7 +100,7 @@ def test_messages_of_users_say_nothing() -> None:
 def test_a_checkpoint_holds_no_more_than_a_delivery_can() -> None:
     """Whatever it says."""
     log = read(record("ck", checkpoint(0, tuple(range(1000)))), record("ck", checkpoint(9, (), n=10**9, pt=1)))
-    assert log.in_flight() == {PLACE: InFlight(0, 41)}
+    assert [(each.first, each.messages) for each in log.in_flight().values()] == [(0, 41)]
 
 
 def test_one_that_its_broker_has_lost_is_given_up_an_hour_after_it_was_due() -> None:
@@ -106,10 +110,10 @@ def test_one_that_its_broker_has_lost_is_given_up_an_hour_after_it_was_due() -> 
     log.read(later)
     assert log.in_flight()[PLACE].first == 100
     log.read(record("ack", ack(200, 200, pt=3_700_000), stored=3_665_001))
-    assert log.in_flight()[PLACE] == InFlight(201, 2)
+    assert log.in_flight()[PLACE] == holding(201, 204, popped=3_700_000)
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("replicator.metadata.pop_checkpoints._MOST", 2)
     log = read(*(record("ck", checkpoint(start, (0,))) for start in range(3)))
-    assert (log.in_flight(), log.overflowed) == ({PLACE: InFlight(1, 2)}, True)
+    assert (log.in_flight(), log.overflowed) == ({PLACE: holding(1, 2)}, True)

@@ -11,11 +11,10 @@ import pytest
 from replicator.client.offsets import OffsetTable
 from replicator.errors import BrokerRefused, Unreachable
 from replicator.metadata import pop_log
-from replicator.metadata.pop_checkpoints import InFlight
 from replicator.metadata.pop_log import PopLog
 from replicator.protocol.message import StoredMessage
 from replicator.routing import dispatch_barrier
-from tests.metadata.test_pop_checkpoints import PLACE, ack, checkpoint, record
+from tests.metadata.test_pop_checkpoints import PLACE, ack, checkpoint, holding, record
 
 REVIVED = ("CID_RMQ_SYS_REVIVE_GROUP", "rmq_sys_REVIVE_LOG_east")
 
@@ -91,9 +90,9 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 async def test_each_record_is_read_once(broker: Broker) -> None:
     broker.timer += [record("ck", checkpoint())]
-    assert await broker.look() == {PLACE: InFlight(100, 3)}
+    assert await broker.look() == {PLACE: holding(100, 101, 104)}
     broker.timer += [record("ack", ack(100))]
-    assert await broker.look() == {PLACE: InFlight(101, 2)}
+    assert await broker.look() == {PLACE: holding(101, 104)}
     assert broker.reads == [0, 1]
 
 
@@ -101,7 +100,7 @@ async def test_what_the_broker_has_revived_is_not_held_any_more(broker: Broker) 
     """Up to where it says that it is, and no further."""
     broker.timer += [record("ck", checkpoint()), record("ck", checkpoint(200, (0,)))]
     broker.due += [record("ck", checkpoint()), record("ck", checkpoint(200, (0,)))]
-    assert await broker.look(0) == {PLACE: InFlight(200, 1)}
+    assert await broker.look(0) == {PLACE: holding(200)}
     assert await broker.look(1) == {}
 
 
@@ -112,7 +111,7 @@ async def test_a_broker_that_has_less_is_read_from_there(broker: Broker) -> None
     del broker.timer[1:]
     await broker.look()
     broker.timer += [record("ack", ack(104))]
-    assert await broker.look() == {PLACE: InFlight(101, 1)}
+    assert await broker.look() == {PLACE: holding(101)}
 
 
 async def test_a_refusal_matters_where_groups_consume_by_pop(broker: Broker) -> None:
@@ -123,7 +122,7 @@ async def test_a_refusal_matters_where_groups_consume_by_pop(broker: Broker) -> 
     await broker.look(0)
     assert "no right" in broker.log.problems["a"]
     broker.fails = None
-    assert await broker.look() == {PLACE: InFlight(100, 3)}
+    assert await broker.look() == {PLACE: holding(100, 101, 104)}
     assert broker.log.problems == {}
 
 
@@ -178,7 +177,7 @@ async def test_what_is_not_read_yet_is_said(broker: Broker, error: Exception) ->
     await broker.look(0)
     assert list(broker.log.behind) == ["a"]
     broker.fails = None
-    assert await broker.look() == {PLACE: InFlight(100, 3)}
+    assert await broker.look() == {PLACE: holding(100, 101, 104)}
     assert broker.log.behind == {}
 
 

@@ -64,8 +64,10 @@ READY: Mapping[str, Any] = {
             "not_copied": 0,
             "before_start": 0,
             "in_flight": 0,
+            "to_retry_topic": 0,
             "acknowledged_after": 0,
             "stopped_by": [],
+            "held_back_by": [],
         }
     ],
     "verified": [{"topic": "orders", "not_verified": 12, "differences": {}, "latest": [], "queues": []}],

@@ -56,7 +56,7 @@ class SyncLedger:
             self._store.put(Kind.SYNC, f"{self._name}/{kind}/{broker}/{item}", value)
 
     def get(self, what: str) -> dict[str, Any]:
-        """The record `status`, `audit`, `request`, `answer`, `release` or `failover`; empty when there is none."""
+        """The record `status`, `audit`, `request`, `answer`, `release`, `failover` or `in_flight`; empty: none."""
         return self._store.state.get(Kind.SYNC, f"{self._name}/{what}") or {}
 
     def put(self, what: str, value: Mapping[str, Any]) -> None:

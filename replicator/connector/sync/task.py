@@ -5,24 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import takewhile
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from structlog.contextvars import bound_contextvars
 
-from replicator.aio.bounded import bounded
 from replicator.aio.schedule import Schedule
 from replicator.aio.slices import in_slices
 from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.acl import KIND, AclSync, Done, Step
 from replicator.connector.sync.copied_queues import CopiedQueues
 from replicator.connector.sync.ledger import SyncLedger
+from replicator.connector.sync.possible_actions import each_possible, would_apply
+from replicator.connector.sync.redelivery import Redelivery
 from replicator.connector.sync.report import SyncReport
 from replicator.connector.sync.synced_offsets import synced_offsets
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError
 from replicator.metadata.action import Action, Unasked
 from replicator.metadata.groups import GroupSelector
+from replicator.metadata.held_record import HeldQueue, held_queues, record_of
 from replicator.metadata.ledger import Planned
 from replicator.metadata.offsets import GroupQueue, standing
 from replicator.metadata.options import SyncOptions
@@ -34,8 +35,6 @@ from replicator.settings import RouteSettings
 
 __all__ = ["SyncTask"]
 
-T = TypeVar("T")
-
 #: Seconds between checks for requests that came over REST.
 _REQUESTS: Final = 0.5
 #: Seconds in which a change of an account that is under way is finished when the task ends: where it is deleted and
@@ -44,8 +43,6 @@ _FINISH: Final = 2.0
 #: Why what was asked for is not done.
 _UNTOLD: Final = "the group could not be told that this begins, so nothing was done: ask again"
 
-#: Offsets that are committed at the same time.
-_COMMITS: Final = 16
 #: Of all groups together, as they stood before what was done the last time.
 _SUMMED: Final = ("redelivered", "missed", "without_offset")
 
@@ -75,6 +72,10 @@ class SyncTask:
         self._context = context
         self._topics = topics
         self._syncer = Syncer(context.source.cluster, context.target.cluster, sync_options(settings, context))
+        self._syncer.places.recorded = self._recorded
+        self._redelivery = Redelivery(topics.name, context, self._syncer.places)
+        #: The record of what POP consumers hold, as it was written here last.
+        self._in_flight: Mapping[str, Any] = {}
         self._acl = AclSync(settings, context, self.ledger, self._may_go_on) if KIND in settings.sync else None
         self._lock = asyncio.Lock()
         self._schedule = Schedule()
@@ -112,7 +113,8 @@ class SyncTask:
                         self._acl.forget()  # the worker that runs the task knows better by now
                     steps += await self._acl.plan()
                 elif kind == "offsets":
-                    planned, places = await self._syncer.plan_offsets(self.copied.snapshot())
+                    redeliver = self._redelivery.forecast
+                    planned, places = await self._syncer.plan_offsets(self.copied.snapshot(), redeliver=redeliver)
                     steps += planned
                 else:
                     steps += (await self._plan(kind)).actions
@@ -133,7 +135,8 @@ class SyncTask:
     async def places(self) -> list[GroupQueue]:
         """Where all groups stand."""
         async with self._lock:
-            return await self._syncer.places.read(self.copied.snapshot().queue)
+            places = await self._syncer.places.read(self.copied.snapshot().queue)
+            return await self._redelivery.forecast(places)
 
     def synced_offsets(self, concerns: Callable[[str], bool] = lambda _: True) -> dict[str, Any] | None:
         """As of when the offsets of which groups are at the target, as `places` found them; None: none are synced.
@@ -247,9 +250,23 @@ class SyncTask:
                 for name in _SUMMED:
                     standings[name] += getattr(each, name)
         self._standings = standings
+        self._record(places)
         done = await self._apply(kind, planned)
         self._report_done(kind, planned, done, self._syncer.failures)
         return [*done, *self._unasked(kind)]
+
+    def _record(self, places: Collection[GroupQueue]) -> None:
+        """Keeps what POP consumers hold, for whoever fails over when the source cannot be asked any more."""
+        record = self.ledger.get("in_flight")
+        known = record if self._syncer.places.failures else {}  # what is not known now is as it was
+        self._in_flight = record_of(places, known)
+        if self._in_flight != (self.ledger.get("in_flight") or record_of(())):
+            self.ledger.put("in_flight", self._in_flight)
+
+    def _recorded(self) -> list[HeldQueue]:
+        """What another worker, or this one before, has seen later than this task."""
+        record = self.ledger.get("in_flight")
+        return [] if record == self._in_flight else held_queues(record)
 
     async def _carry_out(self, kind: str) -> list[Done | Unasked]:
         planned = await self._plan(kind)
@@ -283,8 +300,8 @@ class SyncTask:
         """
         done, failed = list[Done](), list[str]()
         async with self._lock:
-            apply = _would_apply if dry_run else self._syncer.apply
-            carry_out = partial(_each, apply=apply, may_go_on=may_go_on)
+            apply = would_apply if dry_run else self._syncer.apply
+            carry_out = partial(each_possible, apply=apply, may_go_on=may_go_on)
             if not dry_run:
                 self._ending = False
                 if self._acl is not None:
@@ -293,7 +310,14 @@ class SyncTask:
                 if not may_go_on():
                     break
                 try:
-                    done += await self._last(kind, carry_out, concerns, learns=not dry_run)
+                    if kind == "offsets":
+                        redeliver = partial(self._redelivery.carry_out, may_go_on=may_go_on, dry_run=dry_run)
+                        copied = self.copied.snapshot(concerns)
+                        actions, _ = await self._syncer.plan_offsets(copied, redeliver=redeliver)
+                        done += await carry_out(kind, actions)
+                        failed += self._redelivery.problems
+                    else:
+                        done += await self._last(kind, carry_out, learns=not dry_run)
                 except ReplicatorError as error:
                     failed.append(str(Unasked(kind, "", str(error))))
                     continue
@@ -315,15 +339,11 @@ class SyncTask:
         self,
         kind: str,
         carry_out: Callable[[str, Iterable[Action]], Awaitable[list[Applied]]],
-        concerns: Callable[[str], bool],
         *,
         learns: bool,
     ) -> Sequence[Done]:
         if self._acl is not None and kind == KIND:
             return (await self._acl.sync())[1]
-        if kind == "offsets":
-            actions, _ = await self._syncer.plan_offsets(self.copied.snapshot(concerns))
-            return await carry_out(kind, actions)
         planned = await self._plan(kind)
         done = await carry_out(kind, planned.actions)
         if learns:
@@ -336,7 +356,7 @@ class SyncTask:
         async def apply(action: Action) -> Applied | None:
             return await self._syncer.apply(action) if self._may_go_on() else None
 
-        return [each for each in await _each(kind, actions, apply) if each is not None]
+        return [each for each in await each_possible(kind, actions, apply) if each is not None]
 
     def _may_go_on(self) -> bool:
         return self._context.may_send() and not self._ending
@@ -360,23 +380,6 @@ class SyncTask:
         more = self._standings if kind == "offsets" else {}
         self.reason = self._report.write(kind, actions, done, failures, more)
         self.phase = Phase.WAITING if self.reason else Phase.RUNNING
-
-
-async def _each(
-    kind: str,
-    actions: Iterable[Action],
-    apply: Callable[[Action], Awaitable[T]],
-    may_go_on: Callable[[], bool] = lambda: True,
-) -> list[T]:
-    """What `apply` gives for those that are possible, in their order; offsets, which are of a place each, several
-    at once. None more is begun once it may not go on.
-    """
-    possible = takewhile(lambda _: may_go_on(), (action for action in actions if not action.blocked))
-    return await bounded(apply, possible, at_once=_COMMITS if kind == "offsets" else 1)
-
-
-async def _would_apply(action: Action) -> Applied:
-    return Applied(action, "")
 
 
 def sync_options(settings: RouteSettings, context: ConnectorContext) -> SyncOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 import typer
@@ -96,6 +97,7 @@ def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.T
             _topics(found),
             Text(),
             _groups(found),
+            *_held(found["groups"]),
         ),
     )
     if not found["ready"]:
@@ -210,6 +212,7 @@ def report_of(found: dict[str, Any], *, source: str = "the source", target: str 
         *_released(found["released"]),
         Text(),
         *([] if found.get("synced") and not found["groups"] else [_groups(found, source), Text()]),
+        *_held(found["groups"]),
         *([] if dry_run else [_next(found, target)]),
     ]
     return Group(*lines)
@@ -332,6 +335,23 @@ def _topics(found: dict[str, Any]) -> RenderableType:
 def _verified(audit: dict[str, Any] | None) -> tuple[object, object]:
     """Messages that are not verified, and differences; copies of waiting messages are in no audit."""
     return ("", "") if audit is None else (audit["not_verified"], sum(audit["differences"].values()))
+
+
+def _held(groups: Iterable[dict[str, Any]]) -> list[Text]:
+    """What becomes of messages that POP consumers hold; older workers do not say it."""
+    lines = []
+    for group in groups:
+        if not group.get("in_flight"):
+            continue
+        name, put = f"{group['group']} in {group['topic']}", group.get("to_retry_topic", 0)
+        if put:
+            lines.append(f"{name}: {counted(put, 'message')} into its retry topic at the target")
+        if put < group["in_flight"] and (again := group.get("acknowledged_after", 0)):
+            why = "".join(f": {each}" for each in group.get("held_back_by", ()))
+            lines.append(
+                f"{name}: {counted(again, 'message')} that it has acknowledged, behind those in flight{why}"
+            )
+    return _listed("held by POP consumers, and delivered to them again:", lines)
 
 
 def _groups(found: dict[str, Any], source: str = "the source") -> Any:

@@ -33,6 +33,7 @@ from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.worker.worker import Worker
 from tests.connector.sync.conftest import KINDS, Setup
+from tests.metadata.test_redelivery_plan import holding
 
 
 async def test_what_is_not_known_is_not_ready(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,3 +370,23 @@ async def test_a_lease_that_is_lost_again_meanwhile(setup: Setup, monkeypatch: p
             group.create_task(setup.task.stop())
             await asyncio.sleep(0.01)
         over.set()
+
+
+async def test_what_pop_consumers_hold_is_kept_for_whoever_has_not_seen_it(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has written the record does not go by it."""
+    places = [holding(3, 5)]
+
+    async def plan_offsets(*_: object, **__: object) -> Any:
+        return [], places
+
+    monkeypatch.setattr(setup.task._syncer, "plan_offsets", plan_offsets)
+    other = setup.syncing(*KINDS)
+    await setup.task.sync(["offsets"])
+    assert setup.task._syncer.places.recorded() == []
+    (found,) = other._syncer.places.recorded()
+    assert (found.group, found.first, found.delivered, len(found.held)) == ("G", 3, 10, 2)
+    places.clear()
+    await setup.task.sync(["offsets"])
+    assert other._syncer.places.recorded() == []

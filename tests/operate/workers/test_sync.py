@@ -179,3 +179,29 @@ def test_a_report_counts_queues_of_which_nothing_was_copied() -> None:
         "2 queues of a: nothing was copied",
         "1 queue of b: nothing was copied",
     ]
+
+
+@pytest.mark.parametrize(
+    ("more", "lines"),
+    [
+        ({}, []),  # of an older worker
+        ({"in_flight": 0, "to_retry_topic": 0, "acknowledged_after": 0, "held_back_by": []}, []),
+        (
+            {"in_flight": 3, "to_retry_topic": 3, "acknowledged_after": 0, "held_back_by": []},
+            ["- readers in T: 3 messages into its retry topic at the target"],
+        ),
+        (
+            {"in_flight": 3, "to_retry_topic": 1, "acknowledged_after": 4, "held_back_by": ["it has consumers"]},
+            [
+                "- readers in T: 1 message into its retry topic at the target",
+                "- readers in T: 4 messages that it has acknowledged, behind those in flight: it has consumers",
+            ],
+        ),
+    ],
+)
+def test_what_becomes_of_what_pop_consumers_hold(more: dict[str, Any], lines: list[str]) -> None:
+    names = ("redelivered", "missed", "without_offset", "not_copied", "before_start", "in_flight")
+    group = {"group": "readers", "topic": "T", **dict.fromkeys(names, 0), "stopped_by": [], **more}
+    found = reported(groups=[group])
+    assert [line for line in found if line.startswith("- readers")] == lines
+    assert ("held by POP consumers, and delivered to them again:" in found) == bool(lines)
