@@ -109,7 +109,8 @@ class Disk(io.StringIO):
 def test_lost_lines_are_counted_until_their_number_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line that has it may be lost, too, and is then one more."""
     disk, log = Disk(), get_logger("replicator.somewhere")
-    monkeypatch.setattr("replicator.observe.logging._lost", _Lost())  # other tests may have lost some
+    monkeypatch.setattr("replicator.observe.logging._lost", _Lost())  # other tests may have left some, and repeats
+    monkeypatch.setattr("replicator.observe.logging._repeats", LogRateLimiter())
     monkeypatch.setattr("sys.stderr", disk)
     configure(terminal=False)
     disk.full = True
