@@ -20,6 +20,14 @@ int64_t replicator_entries(bytes data, size_t size, bytes stamp, size_t stamp_si
 int64_t replicator_records(bytes entries, size_t size, int32_t sys_flag, int32_t reconsumed, uint8_t *out, size_t room);
 int64_t replicator_length(bytes data, size_t size, int64_t count);
 
+struct columns {
+    int64_t *offset, *born, *stored;
+    int32_t *flag, *sys_flag, *reconsumed, *crc, *body_ends, *properties_ends;
+    uint8_t *body, *properties;
+};
+int64_t replicator_take_apart(bytes data, size_t size, int64_t most, const struct columns *columns);
+int64_t replicator_put_together(int64_t count, const struct columns *from, uint8_t *out, size_t room);
+
 enum { MOST = 4096, ROOM = 16384 };
 
 static uint64_t state;
@@ -57,14 +65,29 @@ static size_t message(uint8_t *at, uint32_t offset, int v2, int v6) {
     return (size_t)(here - at);
 }
 
+/* Takes `count` messages apart, with room for no byte more, and puts them together, with room for maybe too little. */
+static void columns_of(bytes data, size_t size, size_t count) {
+    struct columns all = {
+        malloc(8 * count), malloc(8 * count), malloc(8 * count), malloc(4 * count), malloc(4 * count), malloc(4 * count),
+        malloc(4 * count), calloc(count + 1, 4), calloc(count + 1, 4), malloc(size), malloc(size),
+    };
+    size_t room = next(2) ? size + 96 * count : next((uint32_t)size);
+    uint8_t *out = malloc(room ? room : 1);
+    if (replicator_take_apart(data, size, (int64_t)count - next(2), &all) == (int64_t)count)
+        replicator_put_together((int64_t)count, &all, out, room);
+    free(all.offset), free(all.born), free(all.stored), free(all.flag), free(all.sys_flag), free(all.reconsumed);
+    free(all.crc), free(all.body_ends), free(all.properties_ends), free(all.body), free(all.properties), free(out);
+}
+
 /* Whether the messages are alike: then the rest of the compiled code has them, too. */
 static int try(const uint8_t *input, size_t size) {
     static const uint8_t names[] = "\3ABC\1D\0", stamp[] = "__RPL_SOURCE\1e/b/0/";
     uint8_t *data = malloc(size ? size : 1);
     memcpy(data, input, size);
     int64_t common[4], stored[64];
-    int alike = replicator_uniform_run(data, size, 0x7fffffff, common) != 0;
+    size_t alike = (size_t)replicator_uniform_run(data, size, 0x7fffffff, common);
     if (alike) {
+        columns_of(data, size, alike);
         size_t room = next(2) ? ROOM : next(600);
         uint8_t *target = malloc(room ? room : 1);
         replicator_mentions(data, size, (bytes) "A\1", 2);
@@ -79,7 +102,7 @@ static int try(const uint8_t *input, size_t size) {
         free(target);
     }
     free(data);
-    return alike;
+    return alike != 0;
 }
 
 /* Each file several times, since the room for what is made of it is drawn. */
