@@ -1,4 +1,4 @@
-"""What waits in the brokers of a source and is not copied yet, or not at all: delayed, half, to be retried."""
+"""What is in the brokers of a source and is not copied yet, or not at all: delayed, half, retried, given up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.offsets import OffsetTable, read_offsets
 from replicator.client.pending import delivered_levels, timer_counts
 from replicator.client.pull import pull
-from replicator.client.system_topics import DECIDED_TOPIC, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC
+from replicator.client.system_topics import (
+    DEAD_LETTER_PREFIX,
+    DECIDED_TOPIC,
+    HALF_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+)
+from replicator.client.topics import TopicConfig
 from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.errors import BrokerRefused, ReplicatorError
 from replicator.protocol import properties
@@ -35,13 +42,16 @@ _AT_ONCE: Final = 8
 #: Of a source of which only a Proxy is reached.
 UNTOLD: Final = "what waits at the source is not known: a Proxy does not tell of delayed, timer and half messages"
 
+#: A setting of brokers from 5.5 on, which keep half messages elsewhere then.
+_IN_ROCKSDB: Final = "transRocksDBEnable"
+
 #: The group as which a broker keeps how far it has checked transactions.
 _CHECKER: Final = "CID_RMQ_SYS_TRANS"
 
 
 @dataclass(slots=True)
 class Pending:
-    """Messages by topic and kind: `delay` (levels), `timer`, `transaction` (half messages), `retry`.
+    """Messages by topic and kind: `delay` (levels), `timer`, `transaction` (half messages), `retry`, `dead-letter`.
 
     `uncounted` are messages of any topic that there was no time to read, or that the broker lets nobody read.
     `problems` name what is not known.
@@ -68,17 +78,20 @@ async def pending_messages(
     cluster: Cluster,
     brokers: Iterable[str],
     copies: Callable[[str], bool],
-    retries: Callable[[str], bool] = lambda _: False,
+    *,
+    of_groups: Callable[[str], bool] = lambda _: False,
+    topics: Mapping[str, Mapping[str, TopicConfig]] = MappingProxyType({}),
 ) -> Pending:
     """What waits at `brokers` for topics that `copies` is true of.
 
     Args:
-        copies: whether a topic is copied; it is asked of topics and of groups' retry topics.
-        retries: whether a retry topic is one of a synced group; what it holds is counted if it is not copied.
+        copies: whether a topic is copied; it is asked of topics, and of groups' retry and dead-letter topics.
+        of_groups: whether such a topic is one of a synced group; what it holds is counted if it is not copied.
+        topics: those of each broker.
     """
     if cluster.is_proxy:
         return Pending(problems=[UNTOLD])
-    counting = _Counting(cluster, copies, retries, asyncio.get_running_loop().time() + _COUNTING)
+    counting = _Counting(cluster, copies, of_groups, topics, asyncio.get_running_loop().time() + _COUNTING)
     await bounded(counting.count_at, sorted(brokers), at_once=_AT_ONCE)
     counting.found.problems.sort()
     return counting.found
@@ -86,12 +99,18 @@ async def pending_messages(
 
 class _Counting:
     def __init__(
-        self, cluster: Cluster, copies: Callable[[str], bool], retries: Callable[[str], bool], until: float
+        self,
+        cluster: Cluster,
+        copies: Callable[[str], bool],
+        of_groups: Callable[[str], bool],
+        topics: Mapping[str, Mapping[str, TopicConfig]],
+        until: float,
     ) -> None:
         self.found = Pending()
         self._cluster = cluster
         self._copies = copies
-        self._retries = retries
+        self._of_groups = of_groups
+        self._topics = topics
         self._until = until
         self._offsets: dict[str, OffsetTable] = {}
         self._unresponsive = UnresponsiveBrokers({})
@@ -102,6 +121,7 @@ class _Counting:
             ("timer messages", self._timed),
             ("half messages", self._half),
             ("retries", self._left),
+            ("dead letters", self._given_up),
         ):
             try:
                 await self._unresponsive.ask(broker, partial(count, broker))
@@ -126,6 +146,11 @@ class _Counting:
     async def _half(self, broker: str) -> None:
         """Half messages after the one that the broker checks next, which no later record has ended."""
         master = self._cluster.master(broker)
+        if (await _settings(master)).get(_IN_ROCKSDB) == "true":
+            self.found.problems.append(
+                f"half messages that wait at {broker} are not known: it keeps them in RocksDB"
+            )
+            return
         checked = (await self._consumed(master)).offsets
         begin, end = await _unchecked(master, HALF_TOPIC, checked)
         if begin >= end:
@@ -151,7 +176,7 @@ class _Counting:
         places = [
             (topic, queue_id, offset)
             for (_, topic), queues in (await self._consumed(reader)).offsets.items()
-            if topic.startswith(RETRY_PREFIX) and self._retries(topic) and not self._copies(topic)
+            if topic.startswith(RETRY_PREFIX) and self._of_groups(topic) and not self._copies(topic)
             for queue_id, offset in queues.items()
         ]
 
@@ -161,6 +186,18 @@ class _Counting:
             self.found.counts[topic, "retry"] += left  # which others count meanwhile
 
         await bounded(count, places, at_once=_AT_ONCE)
+
+    async def _given_up(self, broker: str) -> None:
+        """What is in groups' dead-letter topics, where these are not copied."""
+        reader = self._cluster.reader(broker)
+        for topic, config in self._topics.get(broker, {}).items():
+            if not topic.startswith(DEAD_LETTER_PREFIX) or not self._of_groups(topic) or self._copies(topic):
+                continue
+            for queue_id in range(config.queues):
+                place = reader, topic, queue_id
+                self.found.counts[topic, "dead-letter"] += max(
+                    0, await max_offset(*place) - await min_offset(*place)
+                )
 
     async def _consumed(self, broker: Endpoint) -> OffsetTable:
         """How far all groups are there; read once."""
@@ -201,11 +238,15 @@ class _Counting:
 
 async def _levels(broker: Endpoint) -> int:
     """How many delay levels `broker` has; the usual number where its settings may not be read."""
+    return len((await _settings(broker)).get("messageDelayLevel", DEFAULT_DELAYS).split())
+
+
+async def _settings(broker: Endpoint) -> Mapping[str, str]:
+    """Those of `broker`; none where they may not be read."""
     try:
-        settings = await read_settings(broker)
+        return await read_settings(broker)
     except BrokerRefused:
-        settings = {}
-    return len(settings.get("messageDelayLevel", DEFAULT_DELAYS).split())
+        return {}
 
 
 async def _is_readable(broker: Endpoint, topic: str, offset: int) -> bool:

@@ -99,8 +99,11 @@ async def pending_of(
     }
     selector, settings = route.topics.selector, route.settings
     groups = GroupSelector.of(settings.sync_groups, settings.exclude_groups)
-    synced = replace(selector, retries=groups.selects) if "offsets" in settings.sync else selector
-    found = await pending_messages(source, source.brokers(), selector.selects, synced.selects)
+    synced = replace(selector, retries=groups.selects, dead_letters=groups.selects)
+    of_groups = (synced if "offsets" in settings.sync else selector).selects
+    found = await pending_messages(
+        source, source.brokers(), selector.selects, of_groups=of_groups, topics=context.source.topics
+    )
     found.problems += route.sync.in_flight_problems
     return found.shown(parking)
 

@@ -14,10 +14,10 @@ __all__ = ["Pending", "Released"]
 class PendingOfTopic(Answer):
     topic: str
     kind: Annotated[
-        Literal["delay", "timer", "transaction", "retry"],
+        Literal["delay", "timer", "transaction", "retry", "dead-letter"],
         Field(
-            description="of a delay level, in the timer, half messages of transactions, or in a retry topic that is"
-            " not copied"
+            description="of a delay level, in the timer, half messages of transactions, or in a retry or"
+            " dead-letter topic that is not copied"
         ),
     ]
     messages: int
@@ -31,9 +31,9 @@ class PendingOfTopic(Answer):
 
 
 class Pending(Answer):
-    """What the source's brokers hold back; it is copied once they have delivered it, but for kind `retry`.
+    """What the source's brokers hold back; it is copied once they have delivered it.
 
-    It does not make unready.
+    What is in groups' retry and dead-letter topics is not, where these are not copied. It does not make unready.
     """
 
     messages: list[PendingOfTopic]

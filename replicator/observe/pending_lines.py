@@ -21,6 +21,7 @@ _KINDS: Final = {
     "timer": "timer messages",
     "transaction": "half messages",
     "retry": "messages to be consumed again, which are not copied without --retry-topics",
+    "dead-letter": "messages that the group has given up, which are not copied without --dlq-topics",
 }
 _PARKED: Final = {
     "all": ", parked at the target",

@@ -14,6 +14,7 @@ from replicator.routing import provenance
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.offsets import make_group
+from tests.support.readiness import asked
 from tests.support.traffic import connected, create_topic, produce, raw_topic, topics_of
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
@@ -37,6 +38,8 @@ async def test_dead_letters_come_along_and_back(
     async with Worker(source, target, tmp_path / "without", *flags) as worker:
         await worker.caught_up(topic, 5)
         assert dlq not in (await topics_of(target))["west-a"]
+        left = (await asked(worker, "GET", "readiness"))["pending"]["messages"]
+        assert left == [{"topic": dlq, "kind": "dead-letter", "messages": 2, "parked": None}]
     async with Worker(source, target, tmp_path / "there", "--dlq-topics", *flags) as worker:
         await worker.caught_up(dlq, 2)
         await until(lambda: _knows(target, group))
