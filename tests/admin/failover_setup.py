@@ -57,7 +57,7 @@ class Setup:
         plans = [TopicPlan(topic=f"T{i}", target_topic=f"T{i}", queue_map=queues) for i in range(TOPICS)]
         self.source: Any = SimpleNamespace(reader=Reader, brokers=dict, is_master=lambda *_: True, is_proxy=False)
         self.context: Any = SimpleNamespace(
-            source=SimpleNamespace(cluster=self.source),
+            source=SimpleNamespace(topics={}, cluster=self.source),
             identity=Identity("e", "w"),
             settle_timeout=1.0,
             store=SimpleNamespace(begins_late=lambda *place: place in self.late),

@@ -39,7 +39,7 @@ from tests.metadata.test_redelivery_plan import holding
 async def test_what_is_not_known_is_not_ready(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kind at each broker that did not answer, also when a later kind's brokers all did."""
 
-    async def nothing_waits(*_: object) -> Pending:
+    async def nothing_waits(*_: object, **_more: object) -> Pending:
         return Pending()
 
     monkeypatch.setattr("replicator.admin.readiness.pending_messages", nothing_waits)
