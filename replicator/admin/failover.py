@@ -15,7 +15,7 @@ from replicator.admin.broker_removal import leave_as_it_is
 from replicator.admin.failover_turn import NotNow, decided_by_hand, note, refuse_replaced, taking_turn
 from replicator.admin.missing_messages import missing_topics, refuse_standing
 from replicator.admin.pending_messages import Pending
-from replicator.admin.readiness import group_standings, pending_of
+from replicator.admin.readiness import group_standings, pending_of, reason_of_none
 from replicator.admin.running_tasks import known_running, running, stopped
 from replicator.admin.target_losses import target_losses
 from replicator.client.system_topics import RETRY_PREFIX
@@ -245,7 +245,7 @@ async def _report(
     missing = await missing_topics(worker, route, how.concerns, patience=_DEAD_SECONDS if dead else inf)
     lost = await target_losses(route.sync.copied.snapshot(how.concerns), worker.context)
     done: Sequence[Done] = ()
-    failed = [_NOT_STOPPED] if has_stopped is False else []
+    failed = [*([_NOT_STOPPED] if has_stopped is False else []), *reason_of_none(route)]
     if dead and not worker.sees_others:
         failed.append(_UNSEEN)
     # Only a route that runs sends again what the target has lost: it does, if no topic is opened before.

@@ -14,9 +14,15 @@ __all__ = ["Kept", "KeptAnswers"]
 
 Answer = TypeVar("Answer")
 
-#: Seconds for which an answer is given again, and how many times as long as it took to get at least.
+#: Seconds for which an answer is given again, how many times as long as it took to get at least, and at most: where
+#: a broker had not answered, it may do so now.
 _FRESH: Final = 5.0
 _PAUSE: Final = 10
+_PAUSE_MOST: Final = 15.0
+#: Seconds, and how many times as long as the last one took, after which a new answer is late, and seconds at most.
+_LATE: Final = 5.0
+_LATE_FACTOR: Final = 2
+_LATE_MOST: Final = 15.0
 #: Seconds that who asks waits for a new answer, before the old one is given.
 _PATIENCE: Final = 3.0
 
@@ -30,12 +36,14 @@ class Kept(Generic[Answer]):
         at: when it was complete, in seconds since the epoch; 0: never.
         problem: why there is no newer one; empty: nothing stands against it.
         asking: a newer one is on its way.
+        late: that takes longer than it should: a cluster may not answer.
     """
 
     value: Answer | None = None
     at: float = 0.0
     problem: str = ""
     asking: bool = False
+    late: bool = False
 
 
 @dataclass(slots=True)
@@ -46,6 +54,12 @@ class _Entry(Generic[Answer]):
     kept: Kept[Answer] = field(default_factory=Kept)
     again_at: float = 0.0
     asking: asyncio.Task[None] | None = None
+    begun: float = 0.0
+    took: float = 0.0
+
+    def is_late(self) -> bool:
+        enough = min(_LATE_MOST, max(_LATE, _LATE_FACTOR * self.took))
+        return self.asking is not None and time.monotonic() - self.begun > enough
 
 
 class KeptAnswers(Generic[Answer]):
@@ -75,12 +89,13 @@ class KeptAnswers(Generic[Answer]):
             done, _ = await asyncio.wait([asking], timeout=self._patience)
             if done:
                 asking.result()  # an unexpected error is that of who looks
-        return replace(entry.kept, asking=entry.asking is not None)
+        return replace(entry.kept, asking=entry.asking is not None, late=entry.is_late())
 
     async def _renew(self, name: str, entry: _Entry[Answer]) -> None:
-        begun = time.monotonic()
+        entry.begun = time.monotonic()
         try:
             entry.kept = Kept(await self._ask(name), time.time())
+            entry.took = time.monotonic() - entry.begun
         except ReplicatorError as error:
             entry.kept = replace(entry.kept, problem=str(error))
         except Exception as error:  # who looks later must not take the old answer for a new one
@@ -88,5 +103,5 @@ class KeptAnswers(Generic[Answer]):
             raise
         finally:
             ended = time.monotonic()
-            entry.again_at = ended + max(self._fresh, _PAUSE * (ended - begun))
+            entry.again_at = ended + max(self._fresh, min(_PAUSE_MOST, _PAUSE * (ended - entry.begun)))
             entry.asking = None

@@ -233,8 +233,8 @@ def safety(
         why = kept.problem or ("the clusters are being asked" if kept.asking else "they were not asked")
         found.unknown.append(f"what the clusters have is not known: {why}")
         return found
-    if at - kept.at > _OLD:
-        why = f": {kept.problem}" if kept.problem else ""
+    if at - kept.at > _OLD or kept.late:
+        why = f": {kept.problem}" if kept.problem else ": a cluster does not answer now" if kept.late else ""
         found.unknown.append(f"what the clusters have was last seen {duration(at - kept.at)} ago{why}")
     elif kept.problem:
         found.notes.append(f"what the clusters have could not be seen again: {kept.problem}")

@@ -21,7 +21,15 @@ from replicator.observe.counted import counted
 from replicator.observe.moment import moment
 from replicator.routing.parked import KINDS
 
-__all__ = ["LAST_SEEN", "group_standings", "pending_of", "readiness", "reasons_of_groups", "reasons_of_topics"]
+__all__ = [
+    "LAST_SEEN",
+    "group_standings",
+    "pending_of",
+    "readiness",
+    "reason_of_none",
+    "reasons_of_groups",
+    "reasons_of_topics",
+]
 
 #: How a reason begins that says nothing of topics of which nobody knows.
 LAST_SEEN: Final = "which topics the clusters have was last seen at"
@@ -61,6 +69,7 @@ async def readiness(
     differences = [action.shown() for action in plan.steps if action.kind != "offsets"]
     reasons = [
         *old,
+        *reason_of_none(route),
         *reasons_of_topics(topics),
         *await target_losses(route.sync.copied.snapshot(), context),
         *differing(verified),
@@ -114,6 +123,12 @@ def _of_last_look(seen_at: float, longest: float) -> Iterable[str]:
             f"{LAST_SEEN} {moment(seen_at)}: what was created since is not copied;"
             " the worker's log says why (`refresh failed`)"
         )
+
+
+def reason_of_none(route: Route) -> Iterable[str]:
+    """Why nothing that is said of a route's topics counts: it has none, maybe since a name is mistyped."""
+    if not route.topics.of_users:
+        yield f"no topic of the source is selected: topics = {', '.join(route.settings.topics)}"
 
 
 def reasons_of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:

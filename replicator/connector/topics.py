@@ -199,7 +199,7 @@ class RouteTopics:
         ]
         if refused:
             raise StartupError("\n".join(refused), hint="leave them out with --exclude-topics")
-        if not self.plans:
+        if not self.of_users:
             log.warning("no topic of the source is selected yet", connector=self.name, topics=self.settings.topics)
 
     async def refuse_other_sources(self) -> None:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from replicator.admin import kept_answers as module
 from replicator.admin.kept_answers import Kept, KeptAnswers
 from replicator.errors import ReplicatorError
 from tests.support.worker import until
@@ -56,6 +57,37 @@ async def test_an_answer_that_takes_long_is_given_when_it_is_there() -> None:
     await asking
     assert (await answers.get("route")).value == "route 2"
     assert clusters.asked == 2, "what took long is asked again after ten times as long at the earliest"
+
+
+async def test_after_an_answer_that_took_long_the_next_is_not_put_off_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that hung for half a minute may answer by now."""
+    monkeypatch.setattr(module, "_PAUSE_MOST", 0.05)
+    clusters = _Clusters()
+    clusters.seconds = 0.3
+    answers = KeptAnswers(clusters.ask, fresh=0.0)
+    assert (await answers.get("route")).value == "route 1"
+    await asyncio.sleep(0.06)
+    assert (await answers.get("route")).value == "route 2"
+
+
+async def test_a_new_answer_that_does_not_come_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was known before must not look as if it were so now."""
+    monkeypatch.setattr(module, "_LATE", 0.2)
+    clusters = _Clusters()
+    answers = KeptAnswers(clusters.ask, fresh=0.0, patience=0.01)
+    await answers.get("route")
+    clusters.seconds = 0.5
+    await asyncio.sleep(0.01)
+    found = await answers.get("route")
+    assert (found.asking, found.late) == (True, False)
+    await asyncio.sleep(0.25)
+    found = await answers.get("route")
+    assert (found.value, found.asking, found.late) == ("route 1", True, True)
+    (asking,) = (task for task in asyncio.all_tasks() if task.get_name() == "look at route")
+    await asking
+    assert not (await answers.get("route")).late
 
 
 async def test_what_went_wrong_stands_beside_the_last_answer() -> None:

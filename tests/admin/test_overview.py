@@ -125,6 +125,8 @@ def test_what_was_not_found_out_is_not_safe() -> None:
     )
     old = judged(age=75.0, problem="the target is away")
     assert old.unknown == ["what the clusters have was last seen 75 s ago: the target is away"]
+    late = judged(age=7.0, asking=True, late=True)
+    assert late.unknown == ["what the clusters have was last seen 7 s ago: a cluster does not answer now"]
     lately = judged(age=7.0, problem="the target is away")
     assert (lately.verdict, len(lately.notes)) == ("yes", 1)
 

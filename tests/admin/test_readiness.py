@@ -27,7 +27,15 @@ GROUP = {"group": "g", "topic": "orders", "redelivered": 0, "missed": 0, "withou
 PENDING: dict[str, Any] = {"messages": [], "uncounted": 0, "problems": []}
 
 
-async def found(monkeypatch: pytest.MonkeyPatch, at: float | None, lags: Any, *, groups: Any, steps: Any) -> Any:
+async def found(
+    monkeypatch: pytest.MonkeyPatch,
+    at: float | None,
+    lags: Any,
+    *,
+    groups: Any = (),
+    steps: Any = (),
+    selected: bool = True,
+) -> Any:
     """What `readiness` says where the clusters have that."""
 
     async def gives(value: Any) -> Any:
@@ -43,7 +51,10 @@ async def found(monkeypatch: pytest.MonkeyPatch, at: float | None, lags: Any, *,
         monkeypatch.setattr(under_test, name, lambda *_, value=value: gives(value))
     plan = SimpleNamespace(steps=steps, places=[], unasked=[])
     sync = SimpleNamespace(plan=lambda: gives(plan), copied=SimpleNamespace(snapshot=lambda: None))
-    route: Any = SimpleNamespace(keep=AsyncMock(), sync=sync)
+    topics = SimpleNamespace(of_users=[object()] if selected else [])
+    route: Any = SimpleNamespace(
+        keep=AsyncMock(), sync=sync, topics=topics, settings=SimpleNamespace(topics=["order", "bil+s"])
+    )
     context: Any = SimpleNamespace(metadata_refresh_interval=5.0)
     return await under_test.readiness(route, context, seen_at=time.time(), failed_over_at=at)
 
@@ -101,3 +112,10 @@ async def test_what_pop_consumers_hold_is_summed_up_over_queues() -> None:
     (group,) = await group_standings([put, left, left])
     assert (group["in_flight"], group["to_retry_topic"], group["acknowledged_after"]) == (8, 2, 8)
     assert group["held_back_by"] == ["it has consumers at the target"]
+
+
+async def test_a_route_without_topics_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name may be mistyped: that all of nothing is at the target says nothing."""
+    told = await found(monkeypatch, None, [], selected=False)
+    assert told["reasons"] == ["no topic of the source is selected: topics = order, bil+s"]
+    assert not told["ready"]
