@@ -147,6 +147,12 @@ FEATURES: Final = (
         "4.9 has no POP",
     ),
     Feature(
+        "producers of gRPC clients switch, and a topic takes messages of its type alone",
+        "tests/e2e/test_pop_producers.py::test_the_type_of_a_topic_holds_at_the_target",
+        ((_MIDDLE, _NEW),),
+        "4.9 has no Proxy",
+    ),
+    Feature(
         "DELAY and TRANSACTION messages of gRPC clients",
         "tests/e2e/test_pop_consumers.py::test_delayed_and_transactional_messages",
         ((_MIDDLE, _NEW),),
