@@ -167,6 +167,7 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_disasters_guide.py::test_there_and_back_and_without_brokers_and_sites",
         "tests/e2e/test_migration_guide.py::test_topic_by_topic",
         "tests/e2e/test_securing_guide.py::test_securing",
+        "tests/e2e/test_secret_files.py::test_new_certificates_of_another_authority",
         "tests/e2e/test_two_way_guide.py::test_two_ways",
         "tests/e2e/test_typed_guides.py::test_guarded_clusters",
         "tests/e2e/test_typed_guides.py::test_ones_own_clusters",
