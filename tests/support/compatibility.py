@@ -59,6 +59,11 @@ FEATURES: Final = (
         ((_OLD, _NEW), (_MIDDLE, _OLD)),
     ),
     Feature(
+        "pending messages of a route by Spark are parked, and released when the source is dead",
+        "tests/spark/test_parked_messages.py::test_the_site_is_lost",
+        ((_MIDDLE, _NEW),),
+    ),
+    Feature(
         "one topic's parked messages are released before the other's, with two brokers at each side",
         "tests/e2e/test_parked_messages.py::test_one_topic_is_switched_and_then_the_other",
         ((_MIDDLE, _NEW),),
