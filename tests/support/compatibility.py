@@ -119,6 +119,12 @@ FEATURES: Final = (
         "5.x has it; tried with files as the second store",
     ),
     Feature(
+        "a backfill of messages that the source has in tiered storage alone",
+        "tests/spark/test_tiered_storage.py::test_all_of_it_is_copied",
+        ((_NEW, _MIDDLE),),
+        "5.x has it; tried with files as the second store",
+    ),
+    Feature(
         "accounts go along, and a consumer goes on with its password",
         "tests/e2e/test_metadata_takeover.py::test_consumers_go_on_at_the_target",
         (_UP, (_NEW, _NEW), _SAME),

@@ -188,6 +188,7 @@ NIGHTLY: Final = frozenset(
         "tests/spark/test_surroundings.py::test_a_stream_between_guarded_clusters",
         "tests/spark/test_surroundings.py::test_accounts_of_both_kinds",
         "tests/spark/test_surroundings.py::test_tls_through_the_data_source",
+        "tests/spark/test_tiered_storage.py::test_all_of_it_is_copied",
         "tests/spark/test_typed_commands.py::test_commands_about_spark",
         "tests/spark/test_vip.py::test_what_crosses_which_port",
     }
