@@ -1,12 +1,13 @@
 """Over a line of 2 Mbit/s with 80 ms to and fro each message comes once, heartbeats are in time, and stalls pass.
 
-How much of the line is used is measured in `docs/WAN.md`.
+`docs/WAN.md` says how much of the line long runs use.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator
 from typing import Final, TypedDict
 
@@ -34,6 +35,8 @@ GOOD: Final = Line(delay=0.0, rate=0.0, buffer=32 << 20)
 COUNT, SIZE = 3000, 1000
 #: Bytes that such a message has on the line at most, with its properties and those of a copy.
 ON_THE_LINE = 1400
+#: What of the line must be used at least, from the tenth message on.
+USED: Final = 0.7
 #: Seconds that nothing comes over the line: less than requests may take, and more.
 SILENCE: Final = {"briefly": 20.0, "a-minute": 60.0}
 
@@ -57,6 +60,11 @@ async def test_to_the_source(scene: SceneOf, line: BrokerProxies) -> None:
         line.become(**POOR)
         before = line.main.bytes_down
         async with here.worker() as worker:
+            await until(lambda: worker.has_copied(here.topic, 10), what="it flows")
+            began, passed = time.monotonic(), line.main.bytes_down
+            await until(lambda: worker.has_copied(here.topic, COUNT), what="all is copied")
+            used = (line.main.bytes_down - passed) / (time.monotonic() - began) / POOR["rate"]
+            assert used > USED, f"{used:.2f} of the line"
             await worker.caught_up(here.topic, COUNT)
             assert line.main.bytes_down - before < 1.2 * ON_THE_LINE * COUNT
             assert_nothing_piled_up(worker)

@@ -13,11 +13,13 @@ from replicator.admin.pending_messages import UNTOLD
 from replicator.exit_codes import ExitCode
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
+from tests.support.guide import Guide
 from tests.support.offsets import commit, make_group
 from tests.support.readiness import asked, exact, ready
 from tests.support.replicas import Replicas, know_topic
+from tests.support.terminal import Terminal
 from tests.support.traffic import Producer, create_topic, judge, produce, raw_topic, remove_topic, topics_of
-from tests.support.worker import Worker, command, until
+from tests.support.worker import Worker, command, group_of_test, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -175,6 +177,32 @@ async def test_doctor_says_what_a_proxy_does_not_tell(
     good = [each["message"] for each in found["findings"] if each["level"] == "ok"]
     assert "the target takes its offsets" in good
     assert "messages are copied from east to west" in good
+
+
+async def test_what_the_page_says_to_type(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """The one command of docs/WAN.md copies both topics."""
+    page = Guide(Path(__file__).parent.parent.parent / "docs" / "WAN.md")
+    orders, payments = topic_name("orders"), topic_name("payments")
+    source, target = await clusters.pair(EAST, WEST)
+    for topic in (orders, payments):
+        await create_topic(source, topic, queues=2)
+        await produce(source, topic, 100)
+    names = {
+        "PROXY:8080": source.proxy.remoting_address,
+        "NAMESRV:9876": target.namesrv,
+        "orders,payments": f"{orders},{payments}",
+    }
+    with Terminal(tmp_path, names, {"REPLICATOR_WORKER_GROUP": group_of_test()}) as shell:
+        shell.begin(page.take("replicator --source PROXY:8080 --source-proxy"))
+        for topic in (orders, payments):
+            await asyncio.to_thread(shell.until, "replicator lag", rf"{topic} +RUNNING +0 ")
+    for topic in (orders, payments):
+        verdict = await judge(source, target, topic)
+        assert verdict.clean, verdict.report()
+        assert verdict.copies == 100
+    assert page.left == []
 
 
 async def test_a_connector_names_topics_of_its_own(

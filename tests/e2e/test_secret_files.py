@@ -1,19 +1,26 @@
-"""An account's secret changes at the target, then in the file of the worker, which is not restarted."""
+"""An account's secret or certificates change at the target, then in the files of the worker, which goes on."""
 
 from __future__ import annotations
 
 import dataclasses
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from acl_sync.model import Secret
+from replicator.sandbox import Cluster, ClusterSpec, tls
 from tests.support.clusters import ClusterPool
+from tests.support.guarded import access
 from tests.support.least_rights import guarded
-from tests.support.traffic import judge, produce
+from tests.support.traffic import Producer, create_topic, judge, produce
 from tests.support.worker import Worker, signing, until
 
-pytestmark = pytest.mark.side_by_side("guarded")
+pytestmark = [pytest.mark.side_by_side("guarded"), pytest.mark.timeout(300)]
+
+EAST = ClusterSpec(name="east", version="5.3.3")
+MUTUAL = ClusterSpec(name="mutual", version="5.5.0", tls=True, tls_client_auth=True)
 
 
 async def test_a_new_secret(clusters: ClusterPool, tmp_path: Path) -> None:
@@ -55,3 +62,58 @@ async def test_a_new_secret(clusters: ClusterPool, tmp_path: Path) -> None:
             for hidden in ("another secret of who writes", "new-token"):
                 assert hidden not in worker.log
             assert await worker.drain() == 0
+
+
+def _give(cluster: Cluster, directory: Path) -> dict[str, str]:
+    """Copies of what a client of the cluster needs, and the environment of a worker whose target it is."""
+    files = access("TARGET", cluster)
+    for name, file in files.items():
+        if name.endswith("_FILE"):
+            shutil.copy(file, directory / Path(file).name)
+            files[name] = str(directory / Path(file).name)
+    return files
+
+
+async def _renew_certificates(cluster: Cluster) -> None:
+    """Restarts all nodes with certificates of another authority, in the same files as before."""
+    files = tls.make(cluster.tls_files.ca.parent, client_auth=True)
+    for node in cluster.nodes:
+        await node.stop()
+    for node in cluster.nodes:
+        node._setup = dataclasses.replace(node._setup, context=files.context())
+        await node.start()
+
+
+async def test_new_certificates_of_another_authority(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """Under load: copying waits while the worker has the old files, and goes on with the new ones."""
+    topic, mine = topic_name("t"), tmp_path / "mine"
+    mine.mkdir()
+    source = await clusters.get(EAST)
+    await create_topic(source, topic, queues=4)
+    async with clusters.fresh(MUTUAL) as target:
+        environment = _give(target, mine)
+        flags = ("--topics", topic, "--sync", "none")
+        async with Worker(source, target, tmp_path / "worker", *flags, environment=environment) as worker:
+            pid = worker.pid
+            async with Producer(source, topic, per_second=500) as producer:
+                await worker.goes_on(topic, 500)
+                await _renew_certificates(target)
+
+                def waits() -> bool:
+                    return all("certificate is not trusted" in queue["reason"] for queue in worker.queues(topic))
+
+                await until(waits, what="no queue trusts the target any more")
+                _give(target, mine)
+                await worker.goes_on(topic, 500)
+            await worker.caught_up(topic, producer.acknowledged)
+            shown = worker.topic(topic)
+            assert (shown["duplicates"], shown["foreign"], shown["gap_messages"]) == (0, 0, 0)
+            used = [event["of"] for event in worker.events if event["event"].startswith("changed files are used")]
+            assert used == ["target"]
+            assert await worker.drain() == 0
+            assert worker.pid == pid
+        verdict = await judge(source, target, topic)
+        assert verdict.clean, verdict.report()
+        assert verdict.copies == producer.acknowledged

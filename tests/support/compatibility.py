@@ -59,6 +59,11 @@ FEATURES: Final = (
         ((_OLD, _NEW), (_MIDDLE, _OLD)),
     ),
     Feature(
+        "pending messages of a route by Spark are parked, and released when the source is dead",
+        "tests/spark/test_parked_messages.py::test_the_site_is_lost",
+        ((_MIDDLE, _NEW),),
+    ),
+    Feature(
         "one topic's parked messages are released before the other's, with two brokers at each side",
         "tests/e2e/test_parked_messages.py::test_one_topic_is_switched_and_then_the_other",
         ((_MIDDLE, _NEW),),
@@ -114,6 +119,12 @@ FEATURES: Final = (
         "5.x has it; tried with files as the second store",
     ),
     Feature(
+        "a backfill of messages that the source has in tiered storage alone",
+        "tests/spark/test_tiered_storage.py::test_all_of_it_is_copied",
+        ((_NEW, _MIDDLE),),
+        "5.x has it; tried with files as the second store",
+    ),
+    Feature(
         "accounts go along, and a consumer goes on with its password",
         "tests/e2e/test_metadata_takeover.py::test_consumers_go_on_at_the_target",
         (_UP, (_NEW, _NEW), _SAME),
@@ -145,6 +156,12 @@ FEATURES: Final = (
         "tests/e2e/test_pop_consumers.py::test_in_order_groups_go_on_where_they_are",
         ((_MIDDLE, _NEW),),
         "4.9 has no POP",
+    ),
+    Feature(
+        "producers of gRPC clients switch, and a topic takes messages of its type alone",
+        "tests/e2e/test_pop_producers.py::test_the_type_of_a_topic_holds_at_the_target",
+        ((_MIDDLE, _NEW),),
+        "4.9 has no Proxy",
     ),
     Feature(
         "DELAY and TRANSACTION messages of gRPC clients",

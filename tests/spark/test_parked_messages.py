@@ -1,0 +1,65 @@
+"""A route whose engine is Spark: what waits at the source is parked by its worker, and released at a failover."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replicator.client.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
+from replicator.sandbox import ClusterSpec
+from tests.e2e.test_parked_messages import FLAGS, are_parked, arrived, is_mirrored
+from tests.spark.test_engine import BY_SPARK, began
+from tests.support.clusters import ClusterPool
+from tests.support.readiness import asked, health
+from tests.support.traffic import connected, create_topic, send
+from tests.support.waiting import send_waiting
+from tests.support.worker import Worker, until
+
+pytestmark = [pytest.mark.timeout(400), pytest.mark.spark]
+
+EAST, WEST = ClusterSpec(name="east", version="5.3.3"), ClusterSpec(name="west", version="5.5.0")
+
+
+async def test_the_site_is_lost(clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+    """What Spark has copied is there once, and so is what the source's brokers held, once it is due."""
+    topic, target = topic_name("t"), await clusters.get(WEST)
+    flags = ("--topics", topic, *FLAGS, *BY_SPARK)
+    async with clusters.fresh(EAST) as source:
+        await create_topic(source, topic, queues=2)
+        async with Worker(source, target, tmp_path / "old", *flags) as old:
+            await until(lambda: began(old) > 0, seconds=90, what="Spark copies")
+            async with connected(source) as client:
+                await send(client, "east-a", topic, 0, [(b"plain %d" % i, {}) for i in range(100)])
+            await old.caught_up(topic, 100)
+            copied = await arrived(target, topic)
+            assert copied.total() == 100
+            due = round(time.time() * 1000) + 40_000
+            timers, delays = ([f"{kind} {i}" for i in range(100)] for kind in ("timer", "delay"))
+            await send_waiting(source, topic, timers, deliver_ms=due)
+            await send_waiting(source, topic, delays, level=4)
+            counts = {SCHEDULE_TOPIC: 100, TIMER_TOPIC: 100}
+            await until(lambda: are_parked(target, topic, counts), what="all are parked")
+            await until(lambda: is_mirrored(target, topic), what="the target knows of the route's topic")
+            await old.kill()
+        for node in source.nodes:
+            await node.kill()
+        wanted = copied + Counter([*timers, *delays])
+        async with Worker(source, target, tmp_path / "new", *flags) as new:
+            await until(lambda: "the source is away" in health(new)[1].get("worker", ""), what="it stands by")
+            await until(lambda: new.ask("GET", "/connectors/route/status")[0] == 200, what="the route is known")
+            report = await asked(new, "POST", "failover", {"source_dead": True})
+            assert report["released"]["not_released"] == [], report
+
+            async def all_there() -> bool:
+                return (await arrived(target, topic)).keys() >= wanted.keys()
+
+            await until(all_there, what="all of them", seconds=90)
+            again = (await asked(new, "POST", "failover", {"source_dead": True}))["released"]
+            assert again["waiting"] == again["in_timer"] == again["overdue"] == 0, again
+            await asyncio.sleep(2)  # within which a message that comes twice would
+            assert await arrived(target, topic) == wanted
