@@ -94,6 +94,7 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_loops.py::test_two_clusters_of_one_name_are_told_apart",
         "tests/e2e/test_metadata_sync.py::test_a_message_of_others_is_not_skipped",
         "tests/e2e/test_missing_rights.py::test_rights_that_come_and_go",
+        "tests/e2e/test_parked_in_time.py::test_each_is_there_when_it_is_due",
         "tests/e2e/test_parked_messages.py::test_a_switch_with_the_source_alive",
         "tests/e2e/test_parked_messages.py::test_one_topic_is_switched_and_then_the_other",
         "tests/e2e/test_parked_messages.py::test_the_site_returns",
