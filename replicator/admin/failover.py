@@ -180,7 +180,7 @@ def _state_before(connector: Connector, route: Route, how: FailoverOptions) -> S
     if how.topics:
         note(route.sync.ledger, resume=before)
     else:
-        note(route.sync.ledger, resume="", opened=False, failed_over_at=0.0)
+        note(route.sync.ledger, resume="", opened=False, failed_over_at=0.0, begun_at=time.time())
     return before
 
 
