@@ -94,7 +94,9 @@ def sync_routes(worker: Worker) -> APIRouter:
         """What a failover now would mean: messages not copied yet, consumer groups' offsets, differences."""
         connector, route = found(name)
         over = failed_over_at(route.sync.ledger, connector.state)
-        return answer(await readiness(route, worker.context, seen_at=worker.refresher.seen_at, failed_over_at=over))
+        seen_at = worker.refresher.seen_at
+        ready = await readiness(route, worker.context, seen_at=seen_at, failed_over_at=over)
+        return answer({**ready, "state": connector.state.value})
 
     @routes.post("/connectors/{name}/failover", **enveloped(sync_answers.FailoverReport, 400, 404, 409, 503))
     async def fail_over(name: str, how: FailoverRequest) -> JSONResponse:

@@ -159,6 +159,7 @@ class Readiness(Answer):
             " then neither groups' offsets nor topics' settings are reasons; null: it was not"
         ),
     ] = None
+    state: Annotated[str | None, Field(description="what the connector is to do: RUNNING, PAUSED, STOPPED")] = None
     messages: int
     seconds: float
     topics: list[TopicLag]
