@@ -87,6 +87,13 @@ def test_events_name_who_asked_for_it(paged: PagedWorker) -> None:
     assert "canary by itself" in browser.get("/page/events?level=nonsense").text
 
 
+def test_of_an_event_what_is_empty_is_left_out(paged: PagedWorker) -> None:
+    get_logger("replicator.canary").warning("canary failed over", topics=[], drained=True, problems=[])
+    text = paged.browser().get("/page/events").text
+    (row,) = [row for row in text.split("<tr>") if "canary failed over" in row]
+    assert re.findall(r"<b>(\w+)</b>", row) == ["drained"]
+
+
 def test_what_other_workers_have_noticed_is_there_too(paged: PagedWorker) -> None:
     """Only of workers that are there; the newest first."""
     told = {"level": "warning", "actor": "page 10.0.0.8 (admin)", "details": {"connector": "route"}}
