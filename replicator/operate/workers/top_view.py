@@ -106,7 +106,12 @@ class TopView:
         counted = [f"{word} {count:{comma}}" for word, count in sums.items() if count]
         if away := away_lines(snapshot.connectors):
             found = one_line(" · ".join([*away, *counted]))
-            return [Text(one_line(title)), Text(f"{line} · lag not known"), Text(found, "red"), Text()]
+            return [
+                Text(one_line(title)),
+                Text(f"{line} · lag not known" if topics else "lag not known"),
+                Text(found, "red"),
+                Text(),
+            ]
         line += f" · lag {lag:{comma}}" + (f", {seconds:{comma}.1f} s" if lag else "")
         line += f" · ETA {eta}" if eta else ""
         style, found = ("yellow", " · ".join(counted)) if counted else ("dim", "no gaps, losses or duplicates")

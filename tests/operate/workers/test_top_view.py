@@ -152,5 +152,6 @@ def test_without_its_source_nothing_is_called_well(height: int | None) -> None:
         "the source cannot be reached, so the lag is not known: a:1 cannot be reached; it was last reached" in text
     )
     assert "lag 0" not in text
+    assert "copied 0" not in text
     assert "no gaps" not in text
     assert ("source away" in text) == (height is None)
