@@ -43,10 +43,8 @@ _RESUMED: Final = (
     "the connector was resumed or deleted meanwhile, or tasks of it run again, so the failover is not complete:"
     " let nobody resume it, and repeat the failover"
 )
-_UNKNOWN_HALF: Final = "transactions that wait at the source are lost with it: half messages are not parked"
-_UNKNOWN_PENDING: Final = (
-    "delayed messages and transactions that wait at the source are lost with it: none is copied"
-)
+_LOST_HALF: Final = "transactions that wait at the source are lost with it: half messages are not parked"
+_LOST_PENDING: Final = "delayed messages and transactions that wait at the source are lost with it: none is copied"
 
 #: Heartbeats that others may take to say at the target what they run.
 _HEARTBEATS: Final = 1.5
@@ -180,7 +178,7 @@ def _state_before(connector: Connector, route: Route, how: FailoverOptions) -> S
     if how.topics:
         note(route.sync.ledger, resume=before)
     else:
-        note(route.sync.ledger, resume="", opened=False, failed_over_at=0.0)
+        note(route.sync.ledger, resume="", opened=False, failed_over_at=0.0, begun_at=time.time())
     return before
 
 
@@ -325,7 +323,7 @@ def _opened(done: Sequence[Done]) -> list[str]:
 
 
 def _pending_of_dead(route: Route) -> dict[str, Any]:
-    return Pending(problems=[_UNKNOWN_HALF if route.topics.parked else _UNKNOWN_PENDING]).shown()
+    return {**Pending().shown(), "lost": [_LOST_HALF if route.topics.parked else _LOST_PENDING]}
 
 
 async def _released(

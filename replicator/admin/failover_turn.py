@@ -2,7 +2,7 @@
 
 The group's record `failover` names the process that is at it, as it is known where leases are held and at the
 target, what state the connector returns to (`resume`) once some topics are switched, whether some were opened
-already, and when the whole connector was failed over. Nobody waits for one that has died.
+already, and when the whole connector was stopped (`begun_at`) and failed over. Nobody waits for one that has died.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ __all__ = [
     "note",
     "refuse_failover",
     "refuse_replaced",
+    "stopped_by_failover",
     "taking_turn",
 ]
 
@@ -99,13 +100,19 @@ def refuse_failover(worker: Worker, name: str) -> None:
 
 def decided_by_hand(ledger: SyncLedger) -> None:
     """Somebody says what state the connector is in: no failover, interrupted or going on, returns it to another."""
-    if ledger.get("failover").keys() & {"resume", "opened", "failed_over_at"}:
-        note(ledger, resume="", opened=False, failed_over_at=0.0)
+    if ledger.get("failover").keys() & {"resume", "opened", "failed_over_at", "begun_at"}:
+        note(ledger, resume="", opened=False, failed_over_at=0.0, begun_at=0.0)
 
 
 def failed_over_at(ledger: SyncLedger, state: State) -> float | None:
     """When a connector in this state was failed over, in seconds since the epoch; None: it is not."""
     return ledger.get("failover").get("failed_over_at") if state is State.STOPPED else None
+
+
+def stopped_by_failover(ledger: SyncLedger, state: State) -> float | None:
+    """When a failover stopped a connector that is in this state, complete or not; None: none did."""
+    known = ledger.get("failover")
+    return known.get("begun_at") or known.get("failed_over_at") if state is State.STOPPED else None
 
 
 async def _others_end(worker: Worker, route: Route, *, source_dead: bool) -> None:

@@ -16,7 +16,7 @@ from replicator.state.queue_records import offset_of
 from replicator.state.record import Kind
 from replicator.worker.worker import Worker
 
-__all__ = ["GroupView"]
+__all__ = ["GroupView", "source_away"]
 
 #: State of a task that no worker runs, as in Kafka Connect.
 _UNASSIGNED: Final = Phase.UNASSIGNED.value
@@ -36,6 +36,11 @@ _SUMMED: Final = (
 
 #: What a topic's status lacks where a worker of an older version has published it.
 _NEWER: Final = {"late": 0, "verified": 0, "unverified": 0, "audit_differences": 0, "verified_age_seconds": 0.0}
+
+
+def source_away(worker: Worker) -> str:
+    """Why `worker` cannot reach the source; empty: it can."""
+    return worker.refresher.source_away if worker.standby is None else worker.standby.reason
 
 
 class GroupView:
@@ -128,12 +133,15 @@ class GroupView:
     def status(self, connector: Connector) -> dict[str, Any]:
         """A connector's status in the form of RocketMQ Connect."""
         leader = self._worker.coordinator.assignment.generation.leader
+        reads, here = connector.type != "SOURCE", self._worker.standby is None
         return {
             "name": connector.name,
             "connector": {"state": connector.state.value, "worker_id": leader},
             "tasks": self.tasks(connector),
             "topics": self.topics(connector),
             "problems": self.problems(connector),
+            "source_away": source_away(self._worker) if reads else "",
+            "source_seen_at": self._worker.refresher.source_seen_at if reads and here else None,
             "type": connector.type,
         }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from replicator.admin.failover_turn import NotNow, failed_over_at
-from replicator.admin.group_view import GroupView
+from replicator.admin.group_view import GroupView, source_away
 from replicator.admin.kept_answers import Kept, KeptAnswers
 from replicator.admin.readiness import LAST_SEEN, readiness, reasons_of_groups, reasons_of_topics
 from replicator.admin.target_losses import TARGET_LOSS
@@ -99,6 +99,9 @@ class Overview:
         """The steps of its metadata plan, by its configuration of now."""
         return await self.plan.get(connector.name, _identity(connector))
 
+    def _ledger(self, name: str) -> SyncLedger:
+        return SyncLedger(name, self._worker.store)
+
     def _route(self, name: str) -> Route:
         route = self._worker.routes.get(name)
         if not isinstance(route, Route):
@@ -112,7 +115,7 @@ class Overview:
 
     async def _readiness(self, name: str) -> dict[str, Any]:
         route, worker = self._route(name), self._worker
-        over = failed_over_at(SyncLedger(name, worker.store), worker.connectors.get(name).state)
+        over = failed_over_at(self._ledger(name), worker.connectors.get(name).state)
         return await readiness(route, worker.context, seen_at=worker.refresher.seen_at, failed_over_at=over)
 
     async def _plan(self, name: str) -> list[dict[str, Any]]:
@@ -132,13 +135,13 @@ class Overview:
         }
         if connector.type == "ROUTE":
             kept = await self.readiness_of(connector)
-            standby = self._worker.standby
-            about = safety(connector, topics, kept, at=time.time(), away="" if standby is None else standby.reason)
+            away, over = source_away(self._worker), failed_over_at(self._ledger(connector.name), connector.state)
+            about = safety(connector, topics, kept, at=time.time(), away=away, over=over)
             about.unknown += group.unknown
             about.notes += group.notes
             found |= {
                 "safe": about.verdict,
-                "reasons": [*about.reasons, *about.unknown],
+                "reasons": [*about.unknown, *about.reasons] if away else [*about.reasons, *about.unknown],
                 "notes": about.notes,
                 "checked_at": kept.at or None,
             }
@@ -187,7 +190,7 @@ def missing_workers(worker: Worker) -> list[str]:
 def group_safety(worker: Worker, cluster: dict[str, Any]) -> Safety:
     """What the group's own state says: it keeps no failover from being complete, but may hide what does."""
     found = Safety()
-    if worker.standby is not None:
+    if source_away(worker):
         return found  # each connector says what that means for it
     if worker.group.waiting_for:
         found.unknown.append(f"this worker waits for {worker.group.waiting_for} to end")
@@ -197,7 +200,7 @@ def group_safety(worker: Worker, cluster: dict[str, Any]) -> Safety:
         found.unknown.append("a rebalance is in progress, which takes seconds")
     found.unknown += [f"worker {name} has tasks and is not heard from" for name in missing_workers(worker)]
     found.notes += [
-        f"worker {each['worker_id']} gets no tasks: it does not reach the target"
+        f"worker {each['worker_id']} gets no further tasks: it does not reach the target"
         for each in cluster["workers"]
         if each["state"] == "ONLINE" and not each["takes_tasks"] and not each["waiting_for"]
     ]
@@ -211,6 +214,7 @@ def safety(
     *,
     at: float,
     away: str = "",
+    over: float | None = None,
 ) -> Safety:
     """What stands against a failover of one route.
 
@@ -219,15 +223,16 @@ def safety(
         kept: what was found at the clusters; see `readiness`.
         at: seconds since the epoch.
         away: why the source cannot be reached; empty: it can.
+        over: when the route was failed over; None: it is not.
     """
     found = Safety()
+    done = f"was failed over at {moment(over)} and " if over else ""
+    halted = f"connector {connector.name} {done}is {connector.state.value}"
     if away:
-        _judge_without_source(kept.value, away, found, at=at)
+        _judge_without_source(kept.value, away, found, at=at, halted=halted if over else "")
         return found
     if connector.state is not State.RUNNING:
-        found.notes.append(
-            f"connector {connector.name} is {connector.state.value}: what comes to the source now is not copied"
-        )
+        found.notes.append(f"{halted}: what comes to the source now is not copied")
     found.reasons += _of_tasks(topics)
     if kept.value is None:
         why = kept.problem or ("the clusters are being asked" if kept.asking else "they were not asked")
@@ -240,12 +245,19 @@ def safety(
         found.notes.append(f"what the clusters have could not be seen again: {kept.problem}")
     _judge(kept.value, found, copies=connector.state is State.RUNNING)
     waiting = pending_lines(kept.value["pending"])
-    found.notes += [f"waits at the source, and is copied once it is delivered there: {line}" for line in waiting]
+    later = "" if connector.state is State.RUNNING else ", when the route runs again"
+    found.notes += [f"waits at the source, and is copied once it is delivered there{later}: {w}" for w in waiting]
     return found
 
 
-def _judge_without_source(ready: dict[str, Any] | None, away: str, found: Safety, *, at: float) -> None:
-    """What is still known, and what to do; not what follows for each topic from there being no source."""
+def _judge_without_source(
+    ready: dict[str, Any] | None, away: str, found: Safety, *, at: float, halted: str
+) -> None:
+    """What is still known, and what to do; not what follows for each topic from there being no source.
+
+    Args:
+        halted: how it stands since it was failed over; empty: it was not.
+    """
     found.unknown.append(
         "the source cannot be reached, so nothing is copied, and what it has and the target lacks is not known:"
         f" {away}"
@@ -256,7 +268,9 @@ def _judge_without_source(ready: dict[str, Any] | None, away: str, found: Safety
         queues = [queue for topic in ready["topics"] for queue in topic["unknown_queues"]]
         if until := max((queue["copied_until"] or 0.0 for queue in queues), default=0.0):
             found.notes.append(f"the last copied message was stored at {moment(until)}, {duration(at - until)} ago")
-    found.notes.append("if the source is lost for good, fail over and say so (`--source-dead`); else wait for it")
+    found.notes.append(
+        halted or "if the source is lost for good, fail over and say so (`--source-dead`); else wait for it"
+    )
 
 
 def _of_tasks(topics: Iterable[dict[str, Any]]) -> Iterable[str]:

@@ -182,6 +182,13 @@ class ConnectorStatus(Answer):
     tasks: list[Task]
     topics: list[TopicStatus]
     problems: Annotated[dict[str, str], Field(description="by topic, why it cannot be copied")]
+    source_away: Annotated[
+        str, Field(description="why this worker cannot reach the source cluster, so no lag is known; empty: it can")
+    ] = ""
+    source_seen_at: Annotated[
+        float | None,
+        Field(description="when it reached that last, in seconds since the epoch; null: not since it started"),
+    ] = None
     type: Literal["ROUTE", "SOURCE", "SINK"]
 
 

@@ -41,6 +41,7 @@ class Pending(Answer):
         int, Field(description="messages, of any topic, that could not be read: half messages of 4.9, or too many")
     ]
     problems: Annotated[list[str], Field(description="what is not known, and why")]
+    lost: Annotated[list[str], Field(default_factory=list, description="what is lost with a source that is dead")]
 
 
 class NotReleased(Answer):

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from structlog.contextvars import get_contextvars
 
 from replicator.admin.failover import FailoverOptions, failover
-from replicator.admin.failover_turn import failed_over_at
+from replicator.admin.failover_turn import failed_over_at, stopped_by_failover
 from replicator.admin.readiness import readiness
 from replicator.api import sync_answers
 from replicator.api.envelope import NotDone, NotFinished, answer
@@ -77,9 +77,11 @@ def sync_routes(worker: Worker) -> APIRouter:
     @routes.get("/connectors/{name}/sync", **enveloped(sync_answers.SyncStatus, 404))
     async def get_sync_status(name: str) -> JSONResponse:
         """The status of the metadata task, and its last changes."""
-        _, route = found(name)
+        connector, route = found(name)
         sync = route.sync
-        return answer({**sync.status, "audit": sync.ledger.get("audit").get("entries", [])})
+        stopped = stopped_by_failover(sync.ledger, connector.state)
+        audit = sync.ledger.get("audit").get("entries", [])
+        return answer({**sync.status, "audit": audit, "stopped_by_failover_at": stopped})
 
     @routes.post("/connectors/{name}/apply", **enveloped(list[sync_answers.Applied], 400, 404, 409, 503, 504))
     async def apply_sync(name: str, wanted: ApplyRequest) -> JSONResponse:
@@ -92,7 +94,9 @@ def sync_routes(worker: Worker) -> APIRouter:
         """What a failover now would mean: messages not copied yet, consumer groups' offsets, differences."""
         connector, route = found(name)
         over = failed_over_at(route.sync.ledger, connector.state)
-        return answer(await readiness(route, worker.context, seen_at=worker.refresher.seen_at, failed_over_at=over))
+        seen_at = worker.refresher.seen_at
+        ready = await readiness(route, worker.context, seen_at=seen_at, failed_over_at=over)
+        return answer({**ready, "state": connector.state.value})
 
     @routes.post("/connectors/{name}/failover", **enveloped(sync_answers.FailoverReport, 400, 404, 409, 503))
     async def fail_over(name: str, how: FailoverRequest) -> JSONResponse:

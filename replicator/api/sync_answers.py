@@ -80,6 +80,13 @@ class SyncStatus(Answer):
         dict[Resource, ResourceSync], Field(default_factory=dict, description="by resource, how its sync is doing")
     ]
     audit: Annotated[list[AuditedChange], Field(description="the last hundred changes except those of offsets")]
+    stopped_by_failover_at: Annotated[
+        float | None,
+        Field(
+            description="when a failover stopped the route, complete or not, in seconds since the epoch, if it is"
+            " stopped ever since; null: none did"
+        ),
+    ] = None
 
 
 class UnknownQueue(Answer):
@@ -152,6 +159,7 @@ class Readiness(Answer):
             " then neither groups' offsets nor topics' settings are reasons; null: it was not"
         ),
     ] = None
+    state: Annotated[str | None, Field(description="what the connector is to do: RUNNING, PAUSED, STOPPED")] = None
     messages: int
     seconds: float
     topics: list[TopicLag]

@@ -12,7 +12,7 @@ from replicator.client.brokers import BrokerConfig
 from replicator.client.cluster import Cluster, Topology
 from replicator.client.endpoint import Endpoint
 from replicator.client.topics import TopicConfig, TopicTable
-from replicator.errors import ClientError, ProtocolError, ReplicatorError
+from replicator.errors import BrokerRefused, ClientError, ProtocolError, ReplicatorError
 
 __all__ = ["Discovery"]
 
@@ -68,6 +68,30 @@ class Discovery:
         await asyncio.gather(*(self._read_broker(name, masters, complete) for name in names))
         self.masters, self.complete = masters, complete
         return topology
+
+    async def absence(self, refused: BaseException | None) -> str:
+        """Why none of its brokers was reached at the last look; empty: one was.
+
+        Args:
+            refused: how that look ended. Where name servers are away alone, brokers answer all the same.
+        """
+        names = sorted(self.cluster.brokers())
+        if refused is None:
+            failures = [self.failures.get(name) for name in names]
+            silent = [str(each) for each in failures if each is not None and not isinstance(each, BrokerRefused)]
+            return silent[0] if silent and len(silent) == len(names) else ""
+        if not self.cluster.is_proxy and any(await asyncio.gather(*map(self._answers, names))):
+            return ""
+        return str(refused)
+
+    async def _answers(self, name: str) -> bool:
+        try:
+            await self.cluster.read_config(self.cluster.reader(name))
+        except BrokerRefused:
+            return True
+        except (ClientError, ProtocolError):
+            return False
+        return True
 
     def forget(self, broker: str) -> bool:
         """No more waiting for the return of `broker`; whether it was known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -12,9 +13,11 @@ from rich.text import Text
 
 from replicator.client.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from replicator.command_output import separator
+from replicator.observe.duration import duration
+from replicator.observe.moment import moment
 from replicator.observe.printable import one_line
 
-__all__ = ["cell", "cluster_table", "lag_table", "reasons", "table", "topic_name"]
+__all__ = ["away_lines", "cell", "cluster_table", "lag_table", "reasons", "table", "topic_name"]
 
 #: What people call the topics in which brokers keep what is not due yet.
 _WAITING_IN: Final = {SCHEDULE_TOPIC: "delayed messages", TIMER_TOPIC: "timer messages"}
@@ -86,14 +89,36 @@ def cell(value: Any, comma: str | None = None) -> Text:
     return Text(text, style=_STYLES.get(text.lower(), ""))
 
 
-def cluster_table(cluster: Mapping[str, Any]) -> RenderableType:
-    """The workers of a group."""
+def cluster_table(cluster: Mapping[str, Any], *, away: bool = False) -> RenderableType:
+    """The workers of a group.
+
+    Args:
+        away: whether the source cannot be reached, so that none has anything to copy.
+    """
     names = ("worker_id", "address", "version", "state", "tasks", "leader", "takes_tasks", "waiting_for")
     return table(
         ("worker", "REST", "version", "state", "tasks", "leader", "takes tasks", "waits for"),
-        [[worker[name] for name in names] for worker in cluster["workers"]],
+        [[worker[name] for name in names] for worker in _idle(cluster["workers"], away=away)],
         empty="no worker",
     )
+
+
+def _idle(workers: Sequence[Mapping[str, Any]], *, away: bool) -> Sequence[Mapping[str, Any]]:
+    return [{**worker, "takes_tasks": "source away"} for worker in workers] if away else workers
+
+
+def away_lines(connectors: Mapping[str, Any]) -> list[str]:
+    """Why the source cannot be reached, so that no lag is known; older workers do not say it."""
+    found = dict[str, None]()
+    for held in connectors.values():
+        status = held["status"]
+        if away := status.get("source_away"):
+            at = status.get("source_seen_at")
+            seen = (
+                f"; it was last reached at {moment(at)}, {duration(max(0.0, time.time() - at))} ago" if at else ""
+            )
+            found[f"the source cannot be reached, so the lag is not known: {away}{seen}"] = None
+    return list(found)
 
 
 def topic_name(topic: str, *, quiet: bool) -> str:
@@ -131,4 +156,7 @@ def lag_table(connectors: Mapping[str, Any]) -> RenderableType:
                 rows.append([name, shown, state, *(topic[number] for number in _NUMBERS.values())])
                 why.append((shown, topic["reason"]))
     columns = ("connector", "topic", "state", *_NUMBERS)
+    if away := [Text(one_line(line), style="red") for line in away_lines(connectors)]:
+        last = [table(columns, rows, empty=""), Text("the numbers are those that were published last")]
+        return Group(*(last if rows else ()), *reasons(why), *away)
     return Group(table(columns, rows, empty="no queue is copied by a worker now"), *reasons(why))

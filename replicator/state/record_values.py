@@ -293,8 +293,8 @@ class SyncRelease(Struct):
 
 class SyncFailover(Struct, omit_defaults=True):
     """A failover that has not ended: which process is at it, by its incarnations where leases are held and at the
-    target. Of some topics: the state to which the route returns, and whether one was opened. And when the whole
-    route was failed over, which it is until somebody decides otherwise. Empty: there is none.
+    target. Of some topics: the state to which the route returns, and whether one was opened. And when one stopped
+    the whole route (`begun_at`) and was complete, until somebody decides otherwise. Empty: there is none.
     """
 
     by: Text = ""
@@ -303,6 +303,7 @@ class SyncFailover(Struct, omit_defaults=True):
     resume: Literal["", "RUNNING", "PAUSED", "STOPPED"] = ""
     opened: bool = False
     failed_over_at: Seconds = 0.0
+    begun_at: Seconds = 0.0
 
 
 class HeldQueue(Struct):

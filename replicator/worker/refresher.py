@@ -46,6 +46,10 @@ class Refresher:
         self.refreshed_at = 0.0
         #: Why a side could not be looked at the last time.
         self.problems: list[str] = []
+        #: Why neither a name server nor a broker of the source can be reached; empty: one can.
+        self.source_away = ""
+        #: When one could, in seconds since the epoch.
+        self.source_seen_at = time.time()
         self._begun_at = time.time()
         self._reminder = Reminder()
         self._sides: dict[Side, Discovery] = {"source": source, "target": target}
@@ -92,6 +96,8 @@ class Refresher:
             if isinstance(each, BaseException)
         }
         self.problems = [f"the {side} could not be looked at: {error}" for side, error in unseen.items()]
+        self.source_away = await self._sides["source"].absence(unseen.get("source"))
+        self.source_seen_at = self.source_seen_at if self.source_away else time.time()
         for route in self._routes:
             route.follow_clusters()
         if "source" in unseen:  # none of its masters is known to be there: what was deleted would look as if away

@@ -15,6 +15,7 @@ from replicator.admin.failover_turn import (
     failed_over_at,
     note,
     refuse_replaced,
+    stopped_by_failover,
     taking_turn,
 )
 from replicator.connector.route import Route
@@ -144,6 +145,9 @@ async def test_that_it_was_failed_over_is_remembered(monkeypatch: pytest.MonkeyP
     setup.state, setup.worker.coordinator.running = State.RUNNING, {"route/T1"}
     await setup.switch(source_dead=dead)
     assert "failed_over_at" not in setup.kept["failover"]
+    assert stopped_by_failover(setup.sync.ledger, setup.state) == setup.kept["failover"]["begun_at"] > 0
     setup.worker.coordinator.running = set()
     await setup.switch(source_dead=dead)
     assert setup.kept["failover"]["failed_over_at"] > 0
+    decided_by_hand(setup.sync.ledger)
+    assert stopped_by_failover(setup.sync.ledger, setup.state) is None

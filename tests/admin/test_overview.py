@@ -186,14 +186,26 @@ def test_a_source_that_is_away_is_the_first_thing_that_is_said() -> None:
     assert "--source-dead" in found.notes[1]
     nothing = safety(ROUTE, [away], Kept(), at=1000.0, away="no route")
     assert (nothing.verdict, len(nothing.unknown), len(nothing.notes)) == ("unknown", 1, 1)
-    standing_by = worker(standby=SimpleNamespace(reason="no route"))
-    assert group_safety(standing_by, CLUSTER).verdict == "yes", "each connector says it"
+    apart = worker(refresher=SimpleNamespace(source_away="no route"), may_send=lambda: False)
+    assert group_safety(worker(standby=SimpleNamespace(reason="no route")), CLUSTER).verdict == "yes"
+    assert group_safety(apart, CLUSTER).verdict == "yes", "each connector says it"
+
+
+def test_when_a_route_was_failed_over_is_said() -> None:
+    """Whether its source can be reached or not; nobody is told to fail over again."""
+    stopped = Connector("route", ROUTE.settings, State.STOPPED, "rest", 0)
+    said = "connector route was failed over at 2025-11-24 16:00:00 UTC and is STOPPED"
+    dead = safety(stopped, [], Kept(), at=1764000100.0, away="no route", over=1764000000.0)
+    assert dead.notes == [said]
+    alive = safety(stopped, [], Kept(ready(), 1764000099.0), at=1764000100.0, over=1764000000.0)
+    assert alive.notes == [f"{said}: what comes to the source now is not copied"]
 
 
 def worker(**changed: object) -> Worker:
     parts: dict[str, object] = {
         "id": "w1",
         "standby": None,
+        "refresher": SimpleNamespace(source_away=""),
         "others": {},
         "group": SimpleNamespace(waiting_for=""),
         "may_send": lambda: True,
@@ -231,7 +243,7 @@ def test_a_whole_group_hides_nothing() -> None:
     assert missing_workers(worker()) == []
     idle = {"worker_id": "w2", "state": "ONLINE", "takes_tasks": False, "waiting_for": ""}
     assert group_safety(worker(), CLUSTER | {"workers": [idle]}).notes == [
-        "worker w2 gets no tasks: it does not reach the target"
+        "worker w2 gets no further tasks: it does not reach the target"
     ]
 
 

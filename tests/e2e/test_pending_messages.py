@@ -52,7 +52,7 @@ async def test_delayed_messages_and_transactions(
         assert (report["drained"], report["problems"]) == (True, [])
         lost = await asked(worker, "POST", "failover", {"source_dead": True, "dry_run": True})
         assert lost["pending"]["messages"] == []
-        assert "are lost with it" in lost["pending"]["problems"][0]
+        assert "are lost with it" in lost["pending"]["lost"][0]
 
 
 def order(topic: str, **how: Any) -> Order:

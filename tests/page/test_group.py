@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import structlog
 
@@ -86,6 +87,13 @@ def test_events_name_who_asked_for_it(paged: PagedWorker) -> None:
     assert "canary by itself" in browser.get("/page/events?level=nonsense").text
 
 
+def test_of_an_event_what_is_empty_is_left_out(paged: PagedWorker) -> None:
+    get_logger("replicator.canary").warning("canary failed over", topics=[], drained=True, problems=[])
+    text = paged.browser().get("/page/events").text
+    (row,) = [row for row in text.split("<tr>") if "canary failed over" in row]
+    assert re.findall(r"<b>(\w+)</b>", row) == ["drained"]
+
+
 def test_what_other_workers_have_noticed_is_there_too(paged: PagedWorker) -> None:
     """Only of workers that are there; the newest first."""
     told = {"level": "warning", "actor": "page 10.0.0.8 (admin)", "details": {"connector": "route"}}
@@ -102,3 +110,23 @@ def test_what_other_workers_have_noticed_is_there_too(paged: PagedWorker) -> Non
         assert text.index("of 99") < text.index("of 20")
     assert text.index("of 99") < text.index("canary here") < text.index("of 20")
     assert "of 99" in paged.browser().get("/").text
+
+
+def test_a_source_that_has_died_is_said_first(paged: PagedWorker) -> None:
+    """By a worker that runs, too; what follows from it for each topic and for the group is not."""
+    worker: Any = paged.worker
+    worker.refresher.source_away, worker.may_send = "a:9876 cannot be reached (refused)", lambda: False
+    until = {"broker": "a", "queue": 0, "position": 3, "copied_until": 1764000000.0}
+    problem = "the end of the source queue is not known: a:10911 cannot be reached"
+    lag = {**READY["topics"][0], "problem": problem, "unknown_queues": [until]}
+    loss = "queue orders/a/0: the target has lost messages that it had acknowledged"
+    reasons = [loss, f"topic orders: {problem}", "offsets at a: a:10911 cannot be reached"]
+    paged.readiness |= {"ready": False, "reasons": reasons, "topics": [lag]}
+    paged.browser().get("/")  # has the clusters asked
+    text = paged.browser().get("/").text
+    assert text.index("the source cannot be reached, so nothing is copied") < text.index(loss)
+    assert "a:9876 cannot be reached (refused)" in text
+    assert "the last copied message was stored at 2025-11-24 16:00:00 UTC" in text
+    assert "fail over and say so (`--source-dead`)" in text
+    assert "a:10911" not in text
+    assert "does not reach its group" not in text

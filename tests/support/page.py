@@ -120,6 +120,7 @@ class PagedWorker:
             "others": self.others,
             "switching": set(),
             "standby": None,
+            "refresher": SimpleNamespace(source_away="", source_seen_at=0.0),
             "group": SimpleNamespace(name="east-west", waiting_for=""),
             "identity": SimpleNamespace(source="east", target="west"),
             "context": None,

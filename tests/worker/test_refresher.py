@@ -9,22 +9,26 @@ import pytest
 
 from replicator.client.discovery import Discovery
 from replicator.client.topics import TopicConfig, TopicTable
-from replicator.errors import Unreachable
+from replicator.errors import BrokerRefused, Unreachable
 from replicator.worker.agenda import Agenda
 from replicator.worker.refresher import Refresher
 
+BUSY = BrokerRefused("b:1", 26, 2, "busy")
 ORDERS = TopicConfig(name="orders", read_queues=1, write_queues=1)
 
 
 class Side:
-    """A cluster of one broker, with its topics; `away` keeps its name servers from answering."""
+    """A cluster of one broker, with its topics; `away` keeps its name servers from answering, `dead` the broker."""
 
     def __init__(self) -> None:
         self.table = TopicTable({"orders": ORDERS}, (b"1",))
         self.away = False
+        self.dead: Exception | None = None
         self.address = "h:1"
         cluster: Any = SimpleNamespace(
             refresh=self._refresh,
+            brokers=lambda: {"a": self},
+            is_proxy=False,
             reader=lambda _: self,
             master=lambda _: self,
             is_master=lambda *_: True,
@@ -42,7 +46,9 @@ class Side:
     async def _read_topics(self, _: object, *, known: TopicTable | None) -> TopicTable:
         return known if known is not None and known.raw == self.table.raw else self.table
 
-    async def _read_config(self, _: object) -> None: ...
+    async def _read_config(self, _: object) -> None:
+        if self.dead:
+            raise self.dead
 
     def refuse_pause(self) -> None: ...
 
@@ -147,3 +153,28 @@ async def test_nothing_is_planned_while_the_source_cannot_be_asked(scene: Scene)
     scene.source.away = False
     await scene.refresher.refresh()
     assert scene.planned == 1
+
+
+@pytest.mark.parametrize(
+    ("away", "dead", "reason"),
+    [
+        (True, Unreachable("b:1", "refused"), "h:1 cannot be reached (refused)"),
+        (False, Unreachable("b:1", "refused"), "b:1 cannot be reached (refused)"),
+        (True, BUSY, ""),
+        (False, BUSY, ""),
+        (True, None, ""),
+        (False, None, ""),
+    ],
+)
+async def test_a_source_is_away_when_nothing_of_it_answers(
+    scene: Scene, reason: str, dead: Exception | None, *, away: bool
+) -> None:
+    """Without its name servers alone it is copied on."""
+    begun_at = scene.refresher.source_seen_at
+    scene.source.away, scene.source.dead = away, dead
+    await scene.refresher.refresh()
+    assert scene.refresher.source_away == reason
+    assert (scene.refresher.source_seen_at > begun_at) == (not reason)
+    scene.source.away, scene.source.dead = False, None
+    await scene.refresher.refresh()
+    assert scene.refresher.source_away == ""

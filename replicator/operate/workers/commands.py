@@ -16,8 +16,9 @@ from rich.text import Text
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, separator, show
 from replicator.errors import ConfigError, ReplicatorError
+from replicator.exit_codes import ExitCode
 from replicator.observe.counted import counted
-from replicator.operate.show import cluster_table, lag_table, table
+from replicator.operate.show import away_lines, cluster_table, lag_table, table
 from replicator.operate.workers.rest import HERE, Rest, Url, path
 from replicator.operate.workers.top_view import Snapshot, TopView
 
@@ -56,9 +57,11 @@ def allocated(url: Url = HERE, output: Shown = Output.TABLE) -> None:
 
 
 def lag(url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """Show how far behind each topic is."""
+    """Show how far behind each topic is. Exit code 5: the source cannot be reached, so that is not known."""
     found = Rest(url).get("/connectors/list")
     show({name: held["status"]["topics"] for name, held in found.items()}, output, lag_table(found))
+    if away_lines(found):
+        raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
 
 
 def where(

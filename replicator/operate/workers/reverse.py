@@ -11,7 +11,7 @@ from rich.text import Text
 from replicator.command_output import Output, Shown, show
 from replicator.errors import ConfigError
 from replicator.exit_codes import ExitCode
-from replicator.operate.workers.rest import HERE, Rest, Url, path
+from replicator.operate.workers.rest import HERE, Refused, Rest, Url, path
 from replicator.operate.workers.sync import Drain, fail_over, failed_over, report_of
 
 __all__ = ["failback", "reverse"]
@@ -55,6 +55,7 @@ def failback(
 
     A failover of the opposite connector, which has copied back; then this one is resumed. May be repeated.
     """
+    _refuse_unsynced((back_url, back_connector), (url, connector))
     _switch((back_url, back_connector), (url, connector), drain_timeout, output)
 
 
@@ -81,6 +82,34 @@ def _switch(of: tuple[str, str], then: tuple[str, str], drain_timeout: float, ou
     show(shown, output, Group(report, Text(last, style="bold" if done else "bold red")))
     if not done:
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
+
+
+def _refuse_unsynced(of: tuple[str, str], then: tuple[str, str]) -> None:
+    """Checks that the route back has run since the other one was failed over: it syncs no offset while it stands.
+
+    One that an earlier `failback` has stopped may be switched again.
+
+    Raises:
+        Refused: it has not, so groups would begin where they were before.
+    """
+    (url, name), (then_url, then_name) = of, then
+    ahead, back = Rest(url), Rest(then_url)
+    state = ahead.get(path("connectors", name, "status"))["connector"]["state"]
+    if state == "RUNNING":
+        return
+    stopped = ahead.get(path("connectors", name, "sync")).get("stopped_by_failover_at")
+    before = back.get(path("connectors", then_name, "sync")).get("stopped_by_failover_at")
+    if stopped and stopped >= (before or 0.0):
+        return
+    cluster = ahead.get("/getClusterInfo")
+    source, target = cluster["source"], cluster["target"]
+    _refuse_others(cluster, back.get("/getClusterInfo"))
+    raise Refused(
+        f"connector {name}, which copies {source} to {target}, is {state} and has not run since {source} is in use:"
+        f" no offset was synced, and groups would read messages again at {target}; nothing was changed",
+        hint=f"`replicator reverse --url {back.url} --connector {then_name} --back-url {ahead.url} --back-connector"
+        f" {name}`, wait until `replicator lag --url {ahead.url}` shows that nothing is left, and repeat this",
+    )
 
 
 def _refuse_others(ahead: dict[str, Any], back: dict[str, Any]) -> None:

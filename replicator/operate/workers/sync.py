@@ -26,6 +26,8 @@ __all__ = ["Drain", "apply", "fail_over", "failed_over", "failover", "plan", "re
 
 #: A command in a worker's hint.
 _COMMAND: Final = re.compile(r"`(replicator [^`]+)`")
+#: How a problem begins that keeps it from being known what groups have.
+_UNASKED: Final = re.compile(r"(topics|groups|offsets)( at [^:]+)?: ")
 #: Queues that a report names of each topic.
 _FEW: Final = 8
 #: Seconds that a drain may take at most, as on the page for people.
@@ -92,11 +94,11 @@ def readiness(connector: Of = "route", url: Url = HERE, output: Shown = Output.T
         Group(
             *_verdict(found),
             *(Text(f"- {reason}") for reason in found["reasons"]),
-            *_pending(found["pending"]),
+            *_pending(found["pending"], runs=found.get("state", "RUNNING") == "RUNNING"),
             Text(),
             _topics(found),
             Text(),
-            _groups(found),
+            *_groups(found, found["reasons"]),
             *_held(found["groups"]),
         ),
     )
@@ -208,10 +210,10 @@ def report_of(found: dict[str, Any], *, source: str = "the source", target: str 
         Text(_changes(found)),
         *_synced(found, target),
         *(Text(f"- {problem}", style="red") for problem in found["problems"]),
-        *_pending(found["pending"], source),
+        *_pending(found["pending"], source, runs=dry_run or bool(found["topics"]) or not found["stopped"]),
         *_released(found["released"]),
         Text(),
-        *([] if found.get("synced") and not found["groups"] else [_groups(found, source), Text()]),
+        *_groups(found, found["problems"], source, known=not found.get("synced")),
         *_held(found["groups"]),
         *([] if dry_run else [_next(found, target)]),
     ]
@@ -246,9 +248,15 @@ def _next(found: dict[str, Any], target: str) -> Text:
     return Text(f"Look at the above before you let producers and consumers use {target}.", style="bold red")
 
 
-def _pending(found: dict[str, Any], source: str = "the source") -> list[Text]:
-    """What waits at the source, which a switch leaves there."""
-    return _listed(f"held back by {source}, and copied once it delivers them:", pending_lines(found))
+def _pending(found: dict[str, Any], source: str = "the source", *, runs: bool = True) -> list[Text]:
+    """What waits at the source, which a switch leaves there; and what of it is lost.
+
+    Args:
+        runs: whether the route copies it at once when it is delivered.
+    """
+    later = "" if runs else ", when the route runs again"
+    waiting = _listed(f"held back by {source}, and copied once it delivers them{later}:", pending_lines(found))
+    return [*waiting, *_listed(f"lost with {source}:", found.get("lost", []))]
 
 
 def _released(found: dict[str, Any] | None) -> list[Text]:
@@ -284,7 +292,10 @@ def _last_known(queues: list[dict[str, Any]]) -> list[str]:
         stored = "" if until is None else f", stored {moment(until)}"
         copied = f"copied up to offset {queue['position'] - 1}{stored}; the rest is not known"
         lines.append(f"queue {queue['broker']}/{queue['queue']}: {copied}")
-    return lines + [f"{counted(count, 'queue')} of {broker}: nothing was copied" for broker, count in empty.items()]
+    return lines + [
+        f"nothing was copied of {counted(count, 'queue')} of {broker}, which may be empty"
+        for broker, count in empty.items()
+    ]
 
 
 def _actions(found: list[dict[str, Any]], why: str, *, empty: str) -> Any:
@@ -354,14 +365,20 @@ def _held(groups: Iterable[dict[str, Any]]) -> list[Text]:
     return _listed("held by POP consumers, and delivered to them again:", lines)
 
 
-def _groups(found: dict[str, Any], source: str = "the source") -> Any:
+def _groups(
+    found: dict[str, Any], problems: Iterable[str], source: str = "the source", *, known: bool = True
+) -> list[RenderableType]:
+    """What each group would read again and miss; of none nothing is said where offsets could not be asked for.
+
+    Args:
+        known: whether somebody expects that an offset is known.
+    """
+    if not found["groups"] and (not known or any(map(_UNASKED.match, problems))):
+        return []
     names = ("group", "topic", "redelivered", "missed", "without_offset", "not_copied", "before_start", "in_flight")
     heads = (
         *("group", "topic", "redelivered", "missed", "no offset", "not copied yet", "before the copy"),
         "in flight",
     )
-    return table(
-        heads,
-        [[group[name] for name in names] for group in found["groups"]],
-        empty=f"no offset of a group is known at {source}",
-    )
+    rows = [[group[name] for name in names] for group in found["groups"]]
+    return [table(heads, rows, empty=f"no offset of a group is known at {source}"), Text()]

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from replicator.observe.duration import duration
 from replicator.observe.printable import one_line
-from replicator.operate.show import cell, cluster_table
+from replicator.operate.show import away_lines, cell, cluster_table
 
 __all__ = ["Snapshot", "TopView"]
 
@@ -81,7 +81,8 @@ class TopView:
         if height is None:
             named = Column("topic", overflow="fold")
             table = self._topics(worst, topics, named, several=several)
-            return Group(*self._head(snapshot, topics), cluster_table(snapshot.cluster), Text(), table)
+            workers = cluster_table(snapshot.cluster, away=bool(away_lines(snapshot.connectors)))
+            return Group(*self._head(snapshot, topics), workers, Text(), table)
         room = max(1, height - _HEAD - len(snapshot.cluster["workers"]))
         shown = worst if len(worst) <= room else worst[: room - 1]
         named = Column("topic", no_wrap=True, overflow="ellipsis", ratio=1)
@@ -102,11 +103,19 @@ class TopView:
         rate, eta = self._rate(topics, "copied"), self._eta(topics)
         seconds = max((topic["lag_seconds"] for topic in topics.values()), default=0.0)
         line = f"copied {copied:{comma}}" + (f" · {rate:{comma}.0f} msg/s" if rate is not None else "")
+        counted = [f"{word} {count:{comma}}" for word, count in sums.items() if count]
+        if away := away_lines(snapshot.connectors):
+            found = one_line(" · ".join([*away, *counted]))
+            return [
+                Text(one_line(title)),
+                Text(f"{line} · lag not known" if topics else "lag not known"),
+                Text(found, "red"),
+                Text(),
+            ]
         line += f" · lag {lag:{comma}}" + (f", {seconds:{comma}.1f} s" if lag else "")
         line += f" · ETA {eta}" if eta else ""
-        found = " · ".join(f"{word} {count:{comma}}" for word, count in sums.items() if count)
-        style = "yellow" if found else "dim"
-        return [Text(one_line(title)), Text(line), Text(found or "no gaps, losses or duplicates", style), Text()]
+        style, found = ("yellow", " · ".join(counted)) if counted else ("dim", "no gaps, losses or duplicates")
+        return [Text(one_line(title)), Text(line), Text(found, style), Text()]
 
     def _topics(
         self,

@@ -223,3 +223,24 @@ def test_a_failover_of_no_topic_is_not_one_of_all(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("replicator.operate.workers.sync.Rest", None)  # nobody is asked
     with pytest.raises(ConfigError, match="names no topic"):
         sync.failover(topics=topics)
+
+
+def test_without_the_source_no_lag_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was published last is shown as such, if there is anything."""
+    away = {"source_away": "a:1 cannot be reached", "source_seen_at": 1764000000.0}
+    status: dict[str, Any] = {"topics": [], **away}
+    monkeypatch.setattr(commands, "Rest", lambda _: SimpleNamespace(get=lambda _: {"route": {"status": status}}))
+    monkeypatch.setenv("COLUMNS", "300")
+    ended = CliRunner().invoke(app, ["lag"])
+    assert ended.exit_code == ExitCode.NOT_AS_EXPECTED
+    assert ended.stdout.startswith(
+        "the source cannot be reached, so the lag is not known: a:1 cannot be reached; it was last reached at"
+        " 2025-11-24 16:00:00 UTC, "
+    )
+    counts = dict.fromkeys(("lag_seconds", "copied", "verified_age_seconds", "audit_differences"), 0)
+    status["topics"] = [{**_topic("orders", "UNASSIGNED", 0, lag_messages=7), **counts, "reason": ""}]
+    shown = CliRunner().invoke(app, ["lag"]).stdout
+    assert "orders" in shown
+    assert "the numbers are those that were published last" in shown
+    status["source_away"] = ""
+    assert CliRunner().invoke(app, ["lag"]).exit_code == 0

@@ -31,15 +31,29 @@ REPORT: dict[str, Any] = {
 
 
 def failed_back(
-    monkeypatch: pytest.MonkeyPatch, refusal: Refused | None = None, **found: Any
+    monkeypatch: pytest.MonkeyPatch,
+    refusal: Refused | None = None,
+    *,
+    state: str = "RUNNING",
+    stopped_at: tuple[float | None, float | None] = (None, 12.5),
+    **found: Any,
 ) -> tuple[int, str, list[str]]:
-    """`failback` from west to east: its exit code, what it prints, and what it has changed."""
+    """`failback` from west to east: its exit code, what it prints, and what it has changed.
+
+    Args:
+        state: of the route from west to east.
+        stopped_at: when a failover stopped that one, and the other one.
+    """
     changed = []
 
     def ask(rest: Rest, method: str, where: str, body: object = None) -> Any:
         if where == "/getClusterInfo":
             names = ("west", "east") if rest.url == WEST_TO_EAST else ("east", "west")
             return dict(zip(("source", "target"), names, strict=True))
+        if where.endswith("/status"):
+            return {"connector": {"state": state if rest.url == WEST_TO_EAST else "STOPPED"}}
+        if where.endswith("/sync"):
+            return {"stopped_by_failover_at": stopped_at[rest.url != WEST_TO_EAST]}
         if refusal is not None and method == "POST":
             raise refusal
         if method != "GET":
@@ -94,3 +108,31 @@ def test_what_to_type_says_at_which_of_both_groups(monkeypatch: pytest.MonkeyPat
         "`replicator connectors resume route --url http://127.0.0.1:2`, wait until"
         " `replicator lag --url http://127.0.0.1:2` shows that it is 0, and repeat this"
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "stopped"),
+    [("STOPPED", (None, 12.5)), ("PAUSED", (None, 12.5)), ("STOPPED", (7.0, 12.5)), ("STOPPED", (None, None))],
+)
+def test_a_route_back_that_has_synced_no_offset_is_not_switched(
+    monkeypatch: pytest.MonkeyPatch, state: str, stopped: tuple[float | None, float | None]
+) -> None:
+    """After a plain failover it stands still, or since a failback before that: groups would read again."""
+    with pytest.raises(Refused) as refused:
+        failed_back(monkeypatch, state=state, stopped_at=stopped)
+    assert refused.value.message == (
+        f"connector route, which copies west to east, is {state} and has not run since west is in use:"
+        " no offset was synced, and groups would read messages again at east; nothing was changed"
+    )
+    assert refused.value.hint == (
+        f"`replicator reverse --url {EAST_TO_WEST} --connector route --back-url {WEST_TO_EAST} --back-connector"
+        f" route`, wait until `replicator lag --url {WEST_TO_EAST}` shows that nothing is left, and repeat this"
+    )
+
+
+@pytest.mark.parametrize("stopped", [(13.0, 12.5), (7.0, None)])
+def test_a_failback_is_repeated(monkeypatch: pytest.MonkeyPatch, stopped: tuple[float, float | None]) -> None:
+    """Whether it was interrupted before the other route was resumed or after it."""
+    code, _, changed = failed_back(monkeypatch, state="STOPPED", stopped_at=stopped)
+    assert code == 0
+    assert changed == ["2 /connectors/route/failover", "1 /connectors/route/resume"]

@@ -133,6 +133,39 @@ def test_of_groups_without_offsets_it_says_so() -> None:
     assert "no offset of a group is known at the source" in lines
 
 
+@pytest.mark.parametrize("problem", ["offsets at a: timed out", "topics: no name server answers"])
+def test_of_groups_that_could_not_be_asked_for_nothing_is_said(
+    monkeypatch: pytest.MonkeyPatch, problem: str
+) -> None:
+    """The problem says it."""
+    none = "no offset of a group is known"
+    lines = reported(problems=[problem])
+    assert f"- {problem}" in lines
+    assert not any(none in line for line in lines)
+    found = {"ready": False, "reasons": [problem], "failed_over_at": None, "pending": REPORT["pending"]}
+    monkeypatch.setattr(Rest, "ask", lambda *_: {**found, "topics": [], "groups": [], "verified": []})
+    assert none not in CliRunner().invoke(app, ["readiness"]).stdout
+    found["reasons"] = ["topic orders: 1 message is not at the target yet"]
+    assert none in CliRunner().invoke(app, ["readiness"]).stdout
+
+
+def test_what_is_lost_is_not_said_to_be_copied_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor what a route that stands still does not copy to be copied at once."""
+    lost = {**REPORT["pending"], "lost": ["transactions are lost with it"]}
+    lines = reported(pending=lost)
+    assert lines[lines.index("lost with the source:") + 1] == "- transactions are lost with it"
+    assert not any(line.startswith("held back") for line in lines)
+    waiting = {**REPORT["pending"], "uncounted": 3}
+    head = "held back by the source, and copied once it delivers them"
+    assert f"{head}, when the route runs again:" in reported(pending=waiting)
+    assert f"{head}:" in reported(pending=waiting, dry_run=True)
+    found = {"ready": True, "reasons": [], "pending": waiting, "topics": [], "groups": [], "verified": []}
+    monkeypatch.setenv("COLUMNS", "120")
+    for state, ends in (("RUNNING", f"{head}:"), ("STOPPED", f"{head}, when the route runs again:")):
+        monkeypatch.setattr(Rest, "ask", lambda *_, state=state: {**found, "state": state})
+        assert ends in CliRunner().invoke(app, ["readiness"]).stdout.splitlines()
+
+
 @pytest.mark.parametrize(
     ("at", "reasons", "head", "code"),
     [
@@ -176,8 +209,8 @@ def test_a_report_counts_queues_of_which_nothing_was_copied() -> None:
     topic = {"messages": 0, "counted": True, "problem": "", "unknown_queues": [*empty, begun]}
     assert commands._missing(topic) == [
         "queue a/3: copied up to offset 0; the rest is not known",
-        "2 queues of a: nothing was copied",
-        "1 queue of b: nothing was copied",
+        "nothing was copied of 2 queues of a, which may be empty",
+        "nothing was copied of 1 queue of b, which may be empty",
     ]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from io import StringIO
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from replicator.operate.workers.top_view import Snapshot, TopView
@@ -138,3 +140,18 @@ def test_what_came_since_the_first_look_has_no_rate_yet() -> None:
     lines = drawn(view, look(2, topic("orders", copied=20), topic("fresh", copied=1_000_000)))
     assert [line.split()[-2] for line in lines if line.startswith(("orders", "fresh"))] == ["-", "5"]
     assert "· 5 msg/s" in lines[1]
+
+
+@pytest.mark.parametrize("height", [24, None])
+def test_without_its_source_nothing_is_called_well(height: int | None) -> None:
+    seen = look(0, workers=[worker("w1")])
+    seen.connectors["route"]["status"].update(source_away="a:1 cannot be reached", source_seen_at=time.time() - 30)
+    text = "\n".join(drawn(TopView(), seen, width=200, height=height))
+    assert "lag not known" in text
+    assert (
+        "the source cannot be reached, so the lag is not known: a:1 cannot be reached; it was last reached" in text
+    )
+    assert "lag 0" not in text
+    assert "copied 0" not in text
+    assert "no gaps" not in text
+    assert ("source away" in text) == (height is None)
