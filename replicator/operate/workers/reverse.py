@@ -71,7 +71,7 @@ def _switch(of: tuple[str, str], then: tuple[str, str], drain_timeout: float, ou
     _refuse_others(cluster, back.get("/getClusterInfo"))
     source, target = cluster["source"], cluster["target"]
     back.get(path("connectors", then_name, "status"))  # it must be there before anything is changed
-    found = fail_over(ahead, name, {"drain_timeout": drain_timeout})
+    found = fail_over(ahead, name, {"drain_timeout": drain_timeout}, output)
     done = failed_over(found)
     if done:
         back.ask("PUT", path("connectors", then_name, "resume"))

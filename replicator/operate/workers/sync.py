@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Annotated, Any, Final
 
 import typer
@@ -153,7 +154,7 @@ def failover(
         "dry_run": dry_run,
         "topics": [] if topics is None else _named(topics),
     }
-    found = fail_over(Rest(url, timeout=drain_timeout + 180), connector, wanted)
+    found = fail_over(Rest(url, timeout=drain_timeout + 180), connector, wanted, output)
     show(found, output, report_of(found))
     if not found["drained"] or found["problems"] or not (found["stopped"] or dry_run):
         raise typer.Exit(ExitCode.NOT_AS_EXPECTED)
@@ -169,14 +170,14 @@ def _named(topics: str) -> list[str]:
     return named
 
 
-def fail_over(rest: Rest, connector: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Has a connector failed over, and returns the report; errors as of `Rest.ask`. Its steps are shown meanwhile.
+def fail_over(rest: Rest, connector: str, wanted: dict[str, Any], output: Output) -> dict[str, Any]:
+    """Has a connector failed over, and returns the report; errors as of `Rest.ask`. People see its steps meanwhile.
 
     What a refusal says to type goes to the same worker: there may be two groups, and a worker does not know how
     it is reached.
     """
     try:
-        with steps_shown(rest, connector):
+        with steps_shown(rest, connector) if output is Output.TABLE else nullcontext():
             report: dict[str, Any] = rest.ask("POST", path("connectors", connector, "failover"), wanted)
     except Refused as error:
         raise type(error)(error.message, hint=_COMMAND.sub(rf"`\1 --url {rest.url}`", error.hint)) from None

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from replicator.command_output import Output
 from replicator.operate.workers import sync
 from replicator.operate.workers.rest import Rest
 from replicator.operate.workers.steps import step_of
@@ -72,8 +73,8 @@ def worker() -> Iterator[type[Worker]]:
         thread.join()
 
 
-def fail_over(worker: Any) -> dict[str, Any]:
-    return sync.fail_over(Rest(f"127.0.0.1:{worker.port}"), "route", {})
+def fail_over(worker: Any, output: Output = Output.TABLE) -> dict[str, Any]:
+    return sync.fail_over(Rest(f"127.0.0.1:{worker.port}"), "route", {}, output)
 
 
 def test_steps_are_shown_while_one_waits(worker: type[Worker], capfd: pytest.CaptureFixture[str]) -> None:
@@ -86,6 +87,13 @@ def test_steps_are_shown_while_one_waits(worker: type[Worker], capfd: pytest.Cap
 def test_without_a_feed_it_is_done_all_the_same(worker: type[Worker], capfd: pytest.CaptureFixture[str]) -> None:
     worker.feeds = False
     assert fail_over(worker) == {"stopped": True}
+    assert capfd.readouterr().err == ""
+
+
+def test_programs_get_the_report_alone(worker: type[Worker], capfd: pytest.CaptureFixture[str]) -> None:
+    """Whatever they do with standard error."""
+    worker.said.set()
+    assert fail_over(worker, Output.JSON) == {"stopped": True}
     assert capfd.readouterr().err == ""
 
 
