@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -370,7 +371,9 @@ async def test_a_failover_is_tried_confirmed_and_watched_to_its_end(stage: Stage
         await expect(page.get_by_role("heading", name="Report")).to_be_visible()
         assert await violations(page) == []
         await page.goto("/")
-        await expect(page.get_by_text("connector route is STOPPED")).to_be_visible()
+        await expect(
+            page.get_by_text(re.compile("connector route was failed over at .* and is STOPPED"))
+        ).to_be_visible()
     assert stage.ask("GET", "/connectors/route/status", worker=1)["connector"]["state"] == "STOPPED"
 
 
