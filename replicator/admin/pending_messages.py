@@ -113,6 +113,7 @@ class _Counting:
         self._topics = topics
         self._until = until
         self._offsets: dict[str, OffsetTable] = {}
+        self._settings: dict[str, Mapping[str, str]] = {}
         self._unresponsive = UnresponsiveBrokers({})
 
     async def count_at(self, broker: str) -> None:
@@ -131,7 +132,7 @@ class _Counting:
     async def _delayed(self, broker: str) -> None:
         master = self._cluster.master(broker)
         delivered = await delivered_levels(master)
-        queues = range(await _levels(master))
+        queues = range(len((await self._read_settings(master)).get("messageDelayLevel", DEFAULT_DELAYS).split()))
         ends = await bounded(partial(max_offset, master, SCHEDULE_TOPIC), queues, at_once=_AT_ONCE)
         for queue_id, end in zip(queues, ends, strict=True):
             begin = delivered.get(queue_id + 1, 0)
@@ -146,7 +147,7 @@ class _Counting:
     async def _half(self, broker: str) -> None:
         """Half messages after the one that the broker checks next, which no later record has ended."""
         master = self._cluster.master(broker)
-        if (await _settings(master)).get(_IN_ROCKSDB) == "true":
+        if (await self._read_settings(master)).get(_IN_ROCKSDB) == "true":
             self.found.problems.append(
                 f"half messages that wait at {broker} are not known: it keeps them in RocksDB"
             )
@@ -172,32 +173,51 @@ class _Counting:
 
     async def _left(self, broker: str) -> None:
         """What groups have not consumed of their retry topics, where these are not copied."""
-        reader = self._cluster.reader(broker)
+        consumed = (await self._consumed(self._cluster.reader(broker))).offsets
         places = [
             (topic, queue_id, offset)
-            for (_, topic), queues in (await self._consumed(reader)).offsets.items()
-            if topic.startswith(RETRY_PREFIX) and self._of_groups(topic) and not self._copies(topic)
+            for (_, topic), queues in consumed.items()
+            if self._stays(topic, RETRY_PREFIX)
             for queue_id, offset in queues.items()
         ]
-
-        async def count(place: tuple[str, int, int]) -> None:
-            topic, queue_id, offset = place
-            left = max(0, await max_offset(reader, topic, queue_id) - offset)
-            self.found.counts[topic, "retry"] += left  # which others count meanwhile
-
-        await bounded(count, places, at_once=_AT_ONCE)
+        await self._count_to_ends("retry", broker, places)
 
     async def _given_up(self, broker: str) -> None:
         """What is in groups' dead-letter topics, where these are not copied."""
         reader = self._cluster.reader(broker)
-        for topic, config in self._topics.get(broker, {}).items():
-            if not topic.startswith(DEAD_LETTER_PREFIX) or not self._of_groups(topic) or self._copies(topic):
-                continue
-            for queue_id in range(config.queues):
-                place = reader, topic, queue_id
-                self.found.counts[topic, "dead-letter"] += max(
-                    0, await max_offset(*place) - await min_offset(*place)
-                )
+        queues = [
+            (topic, queue_id)
+            for topic, config in self._topics.get(broker, {}).items()
+            if self._stays(topic, DEAD_LETTER_PREFIX)
+            for queue_id in range(config.queues)
+        ]
+        begins = await bounded(lambda queue: min_offset(reader, *queue), queues, at_once=_AT_ONCE)
+        places = [(*queue, begin) for queue, begin in zip(queues, begins, strict=True)]
+        await self._count_to_ends("dead-letter", broker, places)
+
+    def _stays(self, topic: str, prefix: str) -> bool:
+        """Whether it is such a topic of a synced group, and is not copied."""
+        return topic.startswith(prefix) and self._of_groups(topic) and not self._copies(topic)
+
+    async def _count_to_ends(self, kind: str, broker: str, places: Iterable[tuple[str, int, int]]) -> None:
+        """Counts what is in queues from an offset on."""
+        reader = self._cluster.reader(broker)
+
+        async def count(place: tuple[str, int, int]) -> None:
+            topic, queue_id, begin = place
+            left = max(0, await max_offset(reader, topic, queue_id) - begin)
+            self.found.counts[topic, kind] += left  # which others count meanwhile
+
+        await bounded(count, places, at_once=_AT_ONCE)
+
+    async def _read_settings(self, broker: Endpoint) -> Mapping[str, str]:
+        """Those of `broker`, read once; none where they may not be read."""
+        if broker.address not in self._settings:
+            try:
+                self._settings[broker.address] = await read_settings(broker)
+            except BrokerRefused:
+                self._settings[broker.address] = {}
+        return self._settings[broker.address]
 
     async def _consumed(self, broker: Endpoint) -> OffsetTable:
         """How far all groups are there; read once."""
@@ -234,19 +254,6 @@ class _Counting:
         async for chunk in reader.chunks():
             for message in chunk:
                 yield message
-
-
-async def _levels(broker: Endpoint) -> int:
-    """How many delay levels `broker` has; the usual number where its settings may not be read."""
-    return len((await _settings(broker)).get("messageDelayLevel", DEFAULT_DELAYS).split())
-
-
-async def _settings(broker: Endpoint) -> Mapping[str, str]:
-    """Those of `broker`; none where they may not be read."""
-    try:
-        return await read_settings(broker)
-    except BrokerRefused:
-        return {}
 
 
 async def _is_readable(broker: Endpoint, topic: str, offset: int) -> bool:
