@@ -321,6 +321,7 @@ class Cluster:
                 self._security,
                 may_go_on=self._may_go_on,
                 identify=partial(self._identify, broker, address),
+                behind=broker if self.is_proxy else "",
             )
         return endpoint
 

@@ -202,18 +202,6 @@ class ProxyCluster(Cluster):
         """Never: a topic that has no route was deleted, or its broker is away."""
         return False
 
-    def _endpoint(self, broker: str, address: str) -> Endpoint:
-        endpoint = self._endpoints.get((broker, address))
-        if endpoint is None:
-            endpoint = self._endpoints[broker, address] = Endpoint(
-                address,
-                self._security,
-                may_go_on=self._may_go_on,
-                identify=partial(self._identify, broker, address),
-                behind=broker,
-            )
-        return endpoint
-
     async def _identify(self, broker: str, address: str, connection: Connection) -> None:
         """Returns when `connection` leads to a Proxy of this cluster; which broker is meant, each request says.
 
