@@ -18,7 +18,7 @@ from replicator.observe.numbers import TopicNumbers
 from replicator.observe.printable import printable
 from replicator.routing.state import Phase, QueueState
 
-__all__ = ["QueueSums", "queue_status", "task_states", "topic_status", "worst_queues"]
+__all__ = ["QueueSums", "queue_status", "task_states", "topic_status"]
 
 #: Worst first: what a topic's state is, given those of its queues.
 _WORST = (
@@ -82,6 +82,13 @@ class QueueSums:
         self._topics: dict[tuple[str, str], TopicNumbers] = {}
         self._wrong: list[QueueState] = []
 
+    @classmethod
+    def of(cls, states: Iterable[QueueState]) -> QueueSums:
+        """Those of `states` as they are now."""
+        sums = cls()
+        sums.add(states)
+        return sums
+
     def add(self, states: Iterable[QueueState]) -> None:
         """Adds `states` as they are now."""
         at = time.time()
@@ -117,11 +124,6 @@ def _wrong(state: QueueState) -> dict[str, Any]:
     }
 
 
-def worst_queues(states: Iterable[QueueState]) -> list[dict[str, Any]]:
-    """As `QueueSums.worst`."""
-    return _sums(states).worst()
-
-
 def task_states(connectors: Iterable[ConnectorReporting]) -> dict[str, str]:
     """The tasks that run here, by name, each with its worst state."""
     return {
@@ -133,13 +135,7 @@ def task_states(connectors: Iterable[ConnectorReporting]) -> dict[str, str]:
 
 def topic_status(states: Iterable[QueueState]) -> list[dict[str, Any]]:
     """As `QueueSums.topics`."""
-    return _sums(states).topics()
-
-
-def _sums(states: Iterable[QueueState]) -> QueueSums:
-    sums = QueueSums()
-    sums.add(states)
-    return sums
+    return QueueSums.of(states).topics()
 
 
 def _topic(name: str, route: str, numbers: TopicNumbers) -> dict[str, Any]:

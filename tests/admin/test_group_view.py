@@ -13,7 +13,7 @@ import pytest
 
 from replicator.admin.group_view import GroupView
 from replicator.api.answers import ConnectorStatus
-from replicator.connector.status import topic_status, worst_queues
+from replicator.connector.status import QueueSums, topic_status
 from replicator.plugins.limits import ConnectorLimits
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
@@ -67,7 +67,7 @@ async def test_what_a_name_server_says_keeps_no_status_from_others(paged: PagedW
     assert GroupView(paged.worker).problems() == {"bills": "no broker h 2J :1\nnext"}
     state = QueueState("orders", Queue("a", 0), Queue("b", 0))
     state.set_phase(Phase.WAITING, "no broker h\x9b2J\u202e:1")
-    (topic,), (queue,) = topic_status([state]), worst_queues([state])
+    (topic,), (queue,) = topic_status([state]), QueueSums.of([state]).worst()
     assert topic["reason"] == queue["reason"] == "no broker h 2J :1"
 
 
@@ -91,7 +91,7 @@ def _fail(paged: PagedWorker, *reasons: tuple[str, int, str], connector: str = "
         state = QueueState(topic, Queue("east-a", queue), Queue("west-a", queue), route=connector)
         state.set_phase(Phase.FAILED, reason)
         states.append(state)
-    status = {"topics": topic_status(states), "queues": worst_queues(states), "problems": {}}
+    status = {"topics": topic_status(states), "queues": QueueSums.of(states).worst(), "problems": {}}
     paged.store.put(Kind.STATUS, "w1", status)
 
 

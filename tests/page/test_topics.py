@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from replicator.connector.status import worst_queues
+from replicator.connector.status import QueueSums
 from replicator.page.context import PageContext
 from replicator.page.topics import TopicViews
 from replicator.state.record import Kind
@@ -57,7 +57,7 @@ def test_queues_of_other_workers_have_the_lag_and_the_reason_that_these_have_tol
     (mine, others) = paged.states
     paged.states[:] = [mine]
     others.progress.position, others.progress.max_offset, others.reason = 4711, 9999, "the target is <away>"
-    status = {"topics": [], "problems": {}, "queues": worst_queues([others]), "events": []}
+    status = {"topics": [], "problems": {}, "queues": QueueSums.of([others]).worst(), "events": []}
     assert fit(Kind.STATUS, "w2", [1, "w2"], status, now=2e9)
     paged.store.put(Kind.STATUS, "w2", status)
     assert "&lt;away&gt;" not in paged.browser().get("/page/topic?connector=route&topic=orders").text
@@ -69,11 +69,11 @@ def test_queues_of_other_workers_have_the_lag_and_the_reason_that_these_have_tol
 
 def test_only_the_worst_queues_are_told(paged: PagedWorker) -> None:
     paged.map_queues("bills", 80)
-    assert worst_queues(paged.states) == []
+    assert QueueSums.of(paged.states).worst() == []
     for number, state in enumerate(paged.states):
         state.progress.position, state.progress.max_offset = 0, number
     paged.states[0].reason = "no right"
-    told = worst_queues(paged.states)
+    told = QueueSums.of(paged.states).worst()
     assert [(queue["topic"], queue["queue"]) for queue in told[:2]] == [("orders", 0), ("bills", 79)]
     assert len(told) == 50
 

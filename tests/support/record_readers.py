@@ -24,7 +24,7 @@ from replicator.admin.verified_queues import differing, verified_topics
 from replicator.client.groups import GroupTable
 from replicator.client.topics import TopicConfig
 from replicator.connector.route import Route
-from replicator.connector.status import queue_status, topic_status, worst_queues
+from replicator.connector.status import QueueSums, queue_status, topic_status
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.connector.sync.task import SyncTask
 from replicator.errors import ReplicatorError
@@ -208,7 +208,7 @@ class Readers:
         self.store.restore(state)
         queue_status(state)
         topic_status([state])
-        worst_queues([state])
+        QueueSums.of([state]).worst()
         copied = self.route.sync.copied.snapshot().queue("orders", state.source)
         if copied is not None:
             until = copied.copied_until / 1000
