@@ -99,8 +99,8 @@ class Overview:
         """The steps of its metadata plan, by its configuration of now."""
         return await self.plan.get(connector.name, _identity(connector))
 
-    def _ledger(self, name: str) -> SyncLedger:
-        return SyncLedger(name, self._worker.store)
+    def _failed_over_at(self, connector: Connector) -> float | None:
+        return failed_over_at(SyncLedger(connector.name, self._worker.store), connector.state)
 
     def _route(self, name: str) -> Route:
         route = self._worker.routes.get(name)
@@ -115,7 +115,7 @@ class Overview:
 
     async def _readiness(self, name: str) -> dict[str, Any]:
         route, worker = self._route(name), self._worker
-        over = failed_over_at(self._ledger(name), worker.connectors.get(name).state)
+        over = self._failed_over_at(worker.connectors.get(name))
         return await readiness(route, worker.context, seen_at=worker.refresher.seen_at, failed_over_at=over)
 
     async def _plan(self, name: str) -> list[dict[str, Any]]:
@@ -135,7 +135,7 @@ class Overview:
         }
         if connector.type == "ROUTE":
             kept = await self.readiness_of(connector)
-            away, over = source_away(self._worker), failed_over_at(self._ledger(connector.name), connector.state)
+            away, over = source_away(self._worker), self._failed_over_at(connector)
             about = safety(connector, topics, kept, at=time.time(), away=away, over=over)
             about.unknown += group.unknown
             about.notes += group.notes

@@ -25,7 +25,7 @@ from replicator.ranges.copier import Range
 from replicator.ranges.copies import Copies, Kept, copies_of
 from replicator.ranges.findings import Finding, Findings, MessageKeys
 from replicator.ranges.pairing import RUN, Pairing
-from replicator.ranges.rates import RateLimited
+from replicator.ranges.rates import RateLimited, acquire_for
 from replicator.ranges.reader import RangeReader
 from replicator.ranges.retry import PATIENCE
 from replicator.routing.faults import SourceGap, SourceReset
@@ -296,9 +296,7 @@ async def _limited(reader: RangeReader, limiter: RateLimiter) -> AsyncGenerator[
     """The messages of `reader`, at most at the rate of `limiter`."""
     async for messages in reader.chunks():
         if messages:
-            # Who has not limited bytes need not have them counted, for which messages would have to be cut.
-            size = sum(len(message.body) for message in messages) if limiter.size else 0
-            await limiter.acquire(len(messages), size)
+            await acquire_for(limiter, messages)
             yield messages
 
 

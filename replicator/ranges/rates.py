@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-__all__ = ["RateLimited", "share"]
+from replicator.protocol.message import StoredMessage
+from replicator.routing.limiter import RateLimiter
+
+__all__ = ["RateLimited", "acquire_for", "share"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +31,12 @@ def share(job: R, at_once: int) -> R:
 
 def _part(limit: int, shares: int) -> int:
     return max(1, limit // shares) if limit else 0
+
+
+async def acquire_for(limiter: RateLimiter, messages: Sequence[StoredMessage]) -> None:
+    """Waits until `messages` may be read on.
+
+    Where bytes are not limited they are not counted: messages that came as one run would have to be cut for that.
+    """
+    size = sum(len(message.body) for message in messages) if limiter.size else 0
+    await limiter.acquire(len(messages), size)

@@ -24,7 +24,7 @@ from replicator.protocol.columns import Columns, take_apart
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.uniform_run import size_of
 from replicator.ranges.access import Access, run
-from replicator.ranges.rates import RateLimited
+from replicator.ranges.rates import RateLimited, acquire_for
 from replicator.ranges.reader import RangeReader
 from replicator.ranges.retry import PATIENCE
 from replicator.routing.faults import SourceReset
@@ -120,8 +120,7 @@ async def export_slice(job: ExportJob, part: Slice) -> Exported:
         try:
             async for messages in reader.chunks():
                 part.refuse_others(messages)
-                size = sum(len(message.body) for message in messages) if limiter.size else 0
-                await limiter.acquire(len(messages), size)
+                await acquire_for(limiter, messages)
                 if writing.add(messages):
                     await job.location.run(writing.flush)
             files = await job.location.run(writing.finish)
