@@ -84,15 +84,17 @@ def messages_of(batch: pa.RecordBatch) -> Iterator[Sequence[StoredMessage]]:
     Raises:
         ArrowInvalid: a row lacks what every message has, or has what none can have.
     """
-    exact = pc.coalesce(batch.column("rawProperties"), _bytes_of(batch.column("properties")))
+    # A file says itself how wide its columns are; what is read by address has the width that it is read with.
+    raw, body = (batch.column(name).cast(pa.binary()) for name in ("rawProperties", "body"))
+    exact = pc.coalesce(raw, _bytes_of(batch.column("properties")))
     numbers = {
         name: batch.column(column).cast(pa.int64() if WIDTHS[name] == 8 else pa.int32())
         for name, column in _NUMBERS.items()
     }
-    rows = {**numbers, "body": batch.column("body"), "properties": exact}
+    rows = {**numbers, "body": body, "properties": exact}
     if lacking := [name for name, column in rows.items() if column.null_count]:
         raise pa.ArrowInvalid(f"a row has no {lacking[0]}")
-    size = rows["body"].nbytes + exact.nbytes
+    size = body.nbytes + exact.nbytes
     count = max(1, min(_ROWS, _BYTES * batch.num_rows // max(1, size)))
     for at in range(0, batch.num_rows, count):
         part = {name: column.slice(at, count) for name, column in rows.items()}

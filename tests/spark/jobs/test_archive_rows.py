@@ -37,6 +37,18 @@ def test_messages_come_in_runs_that_a_batch_can_take(compiled: bool, monkeypatch
     assert ([len(some) for some in found], [each for some in found for each in some]) == ([2, 2, 2], large)
 
 
+@pytest.mark.parametrize("kind", [pa.large_binary(), pa.dictionary(pa.int32(), pa.binary())], ids=str)
+@pytest.mark.parametrize("name", ["body", "rawProperties"])
+def test_columns_of_another_width(name: str, kind: pa.DataType) -> None:
+    """A file says itself how wide its columns are, and somebody else may have written it."""
+    messages = [message(offset, b"b" * offset) for offset in range(3)]
+    batch = rows(messages)
+    at = SCHEMA.get_field_index(name)
+    wide = batch.column(at).dictionary_encode() if pa.types.is_dictionary(kind) else batch.column(at).cast(kind)
+    found = [*messages_of(batch.set_column(at, pa.field(name, wide.type), wide))]
+    assert [each for some in found for each in some] == messages
+
+
 @pytest.mark.parametrize("name", ["queueOffset", "body", "flag", "storeTimestamp"])
 def test_a_row_that_lacks_something(name: str) -> None:
     """Somebody else has written it."""
