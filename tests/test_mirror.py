@@ -55,6 +55,7 @@ ELSEWHERE = {
     "replicator.operate.run": "test_cli.py",
     "replicator.parent_guard": "test_worker_processes.py",
     "replicator.plugins.interface": "plugins/test_file.py",
+    "replicator.ranges.pair_run": "ranges/test_copier.py",
     "replicator.ranges.suspend_guard": "spark/test_paused.py",
     "replicator.routing.audit_counts": "routing/test_audit_trail.py",
     "replicator.routing.checked_send": "routing/test_sink_task.py",

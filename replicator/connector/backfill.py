@@ -24,7 +24,7 @@ from replicator.routing.state import Phase, QueueState
 from replicator.settings import RouteSettings
 
 if TYPE_CHECKING:  # a worker that has nothing for Spark to do does without
-    from replicator.ranges.copier import CopyJob, CopyOutcome, Range
+    from replicator.ranges.copy_job import CopyJob, CopyOutcome, Range
 
 __all__ = ["Backfill"]
 
@@ -170,7 +170,7 @@ class Backfill:
         return {key: part for key, part in parts.items() if key not in late}
 
     async def _part(self, pair: QueuePair) -> Range | None:
-        from replicator.ranges.copier import Range  # noqa: PLC0415
+        from replicator.ranges.copy_job import Range  # noqa: PLC0415
 
         state = pair.state
         if self._settings.backfill and state.progress.position is not None:
@@ -225,7 +225,7 @@ class Backfill:
             self._release(run, run.waiting.keys())
 
     def _job(self, claim: Claim) -> CopyJob:
-        from replicator.ranges.copier import CopyJob  # noqa: PLC0415
+        from replicator.ranges.copy_job import CopyJob  # noqa: PLC0415
 
         messages, size = self._rates()
         whole = CopyJob.of(self._bulk.settings, self._options)

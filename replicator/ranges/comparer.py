@@ -21,8 +21,8 @@ from replicator.client.cluster import Cluster
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.access import Access
-from replicator.ranges.copier import Range
 from replicator.ranges.copies import Copies, Kept, copies_of
+from replicator.ranges.copy_job import Range
 from replicator.ranges.findings import Finding, Findings, MessageKeys
 from replicator.ranges.pairing import RUN, Pairing
 from replicator.ranges.rates import RateLimited, acquire_for

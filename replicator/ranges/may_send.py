@@ -23,25 +23,25 @@ class MaySend:
     def __init__(self, was_awake: Callable[[], bool], lease: Callable[[], bool] | None = None) -> None:
         self._was_awake = was_awake
         self._lease = lease
-        self._lost = False
+        #: How often the lease was found lost.
+        self.losses = 0
 
     def __call__(self) -> bool:
         if self._lease is not None and not self._lease():
-            self._lost = True
+            self.losses += 1
             return False
         return self._was_awake()
 
-    async def again(self, seconds: float) -> bool:
-        """Whether the lease was lost since the last call, and comes back within `seconds`.
+    async def again(self, losses: int, seconds: float) -> bool:
+        """Whether the lease was lost since there were `losses`, and comes back within `seconds`.
 
         It does where the brokers that have the heartbeats were away.
         """
         clock = asyncio.get_running_loop().time
-        lost, self._lost = self._lost, False
         until = clock() + seconds
+        lost = self.losses > losses
         while lost and self._was_awake() and clock() < until:
             if self():
-                self._lost = False
                 return True
             await asyncio.sleep(_POLL_INTERVAL)
         return False

@@ -15,7 +15,7 @@ import pytest
 from replicator.connector import backfill as module
 from replicator.connector.backfill import Backfill, _Run
 from replicator.connector.spark_jobs import Bulk
-from replicator.ranges.copier import CopyOutcome
+from replicator.ranges.copy_job import CopyOutcome
 from replicator.routing.audit_budget import AuditBudget
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity, RouteOptions

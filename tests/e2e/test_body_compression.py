@@ -13,7 +13,8 @@ from replicator.protocol.compression import SYS_FLAGS, CompressionType
 from replicator.protocol.message import COMPRESSION, StoredMessage
 from replicator.ranges.access import Access
 from replicator.ranges.comparer import CompareJob, compare
-from replicator.ranges.copier import CopyJob, Range, copy_range
+from replicator.ranges.copier import copy_range
+from replicator.ranges.copy_job import CopyJob, Range
 from replicator.routing.body_compression import BodyCompression
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue

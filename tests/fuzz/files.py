@@ -26,7 +26,7 @@ from replicator.operate.acl import kept_by_last_run
 from replicator.operate.jobs.archive import MANIFEST, Archive, Contents
 from replicator.operate.jobs.manifest import Manifest
 from replicator.operate.options import SELECTION
-from replicator.ranges.copier import CopyOutcome, Range
+from replicator.ranges.copy_job import CopyOutcome, Range
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue

@@ -14,7 +14,7 @@ from replicator.command_output import Output
 from replicator.operate.jobs.outcomes import show_copied
 from replicator.operate.reports import AclAction, ComparedQueue, Dialect, ExportedQueue, FindingKind
 from replicator.ranges.comparer import Compared
-from replicator.ranges.copier import CopyOutcome, Range
+from replicator.ranges.copy_job import CopyOutcome, Range
 from replicator.ranges.findings import KINDS, Finding
 from replicator.routing.queue_map import Queue
 from replicator.routing.recovery import CopyRecord

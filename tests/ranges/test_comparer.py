@@ -12,7 +12,7 @@ from replicator.protocol.codes import Request
 from replicator.protocol.frame import Frame
 from replicator.ranges import reader
 from replicator.ranges.comparer import Caveat, Compared, CompareJob, compare
-from replicator.ranges.copier import Range
+from replicator.ranges.copy_job import Range
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from tests.ranges.one_queue import OneQueue

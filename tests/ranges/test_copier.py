@@ -11,7 +11,8 @@ import pytest
 from replicator.client.cluster import Cluster as Client
 from replicator.client.pull import Subscription
 from replicator.ranges.access import Access
-from replicator.ranges.copier import CopyFailed, CopyJob, CopyOutcome, Range, copy_range
+from replicator.ranges.copier import copy_range
+from replicator.ranges.copy_job import CopyFailed, CopyJob, CopyOutcome, Range
 from replicator.ranges.reader import RangeReader
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue

@@ -30,16 +30,16 @@ async def test_a_lease_that_was_lost_comes_back() -> None:
     """Once: what fails without a lease having been lost fails for another reason."""
     held = True
     check = MaySend(lambda: True, lambda: held)
-    assert not await check.again(0.0)
+    assert not await check.again(0, 0.0)
     held = False
     assert not check()
-    again = asyncio.create_task(check.again(30.0))
+    again = asyncio.create_task(check.again(0, 30.0))
     await asyncio.sleep(0.05)
     assert not again.done()
     held = True
     assert await again
     assert check()
-    assert not await check.again(0.0)
+    assert not await check.again(check.losses, 0.0)
 
 
 async def test_nobody_waits_for_a_lease_for_ever() -> None:
@@ -48,7 +48,7 @@ async def test_nobody_waits_for_a_lease_for_ever() -> None:
         check = MaySend(lambda: awake, lambda: False)  # noqa: B023 - called at once
         assert not check()
         async with asyncio.timeout(5):
-            assert not await check.again(seconds)
+            assert not await check.again(0, seconds)
 
 
 async def test_a_job_with_a_lease_looks_at_its_clock_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,8 @@ from typer.testing import Result
 from replicator.protocol.columns import take_apart
 from replicator.protocol.message import StoredMessage
 from replicator.ranges.access import Access
-from replicator.ranges.copier import CopyJob, Range, copy_range
+from replicator.ranges.copier import copy_range
+from replicator.ranges.copy_job import CopyJob, Range
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
@@ -157,21 +158,23 @@ async def test_out_and_in_again(command: Command, scene: SceneOf, spark: Any, tm
 
 def failing(job: Any, whole: Any, *, part: str) -> Any:
     """Tasks of `job` that fail in their first attempt, and are killed in their second, on the way."""
+    errors: list[int] = []  # of this task: an import's tries again by itself
 
-    async def fails(work: Any, given: Any) -> Any:
+    async def fails(*given: Any) -> Any:
         from pyspark import TaskContext
 
         context: Any = TaskContext.get()
-        attempt = context.attemptNumber()
+        attempt = context.attemptNumber() + len(errors)
         if attempt == 2:
-            return await whole(work, given)
-        running = asyncio.create_task(whole(work, given))
+            return await whole(*given)
+        running = asyncio.create_task(whole(*given))
         await asyncio.wait([running], timeout=1.5)
         assert not running.done()
         if attempt == 1:
             os._exit(9)
         running.cancel()
         await asyncio.wait([running])
+        errors.append(attempt)
         raise OSError("failed by the test")
 
     name = job.__name__
@@ -205,7 +208,7 @@ async def test_exports_and_imports_that_fail_are_made_again(
         names = sorted(str(path.relative_to(archive)) for path in archive.rglob("*") if path.is_file())
         assert names == sorted(["_manifest.json", *(file["path"] for q in done["queues"] for file in q["files"])])
         with monkeypatch.context() as patch:
-            patch.setattr(import_, "_import", failing(import_, import_.import_range, part="import_range"))
+            patch.setattr(import_, "_import", failing(import_, import_._import_range, part="_import_range"))
             more = (*slow, "--batch-messages", "50")
             back = told(await restore(command, here, archive, tmp_path / "store", *more))
         assert back["before"] > 0

@@ -17,6 +17,7 @@ from typer.testing import Result
 
 from replicator.operate.show import cluster_table
 from replicator.ranges import copier
+from replicator.ranges.copy_job import CopyOutcome
 from replicator.routing import provenance
 from replicator.sandbox import ClusterSpec
 from replicator.spark.engine import tasks
@@ -89,31 +90,35 @@ async def test_tasks_that_fail_and_are_killed_are_made_again(
     run: Any, scene: SceneOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error, then a process that dies in mid-send: nothing lost, nothing twice, order kept."""
+    whole_range = copier._copy
+    errors: list[int] = []  # of this task, which tries again by itself
 
-    async def fails(work: Any, part: Any) -> Any:
+    async def fails(*given: Any) -> Any:
         from pyspark import TaskContext
 
         context: Any = TaskContext.get()
-        attempt = context.attemptNumber()
+        attempt = context.attemptNumber() + len(errors)
         if attempt == 2:
-            return await copier.copy_range(work, part)
-        whole = asyncio.create_task(copier.copy_range(work, part))
+            return await whole_range(*given)
+        whole = asyncio.create_task(whole_range(*given))
         await asyncio.wait([whole], timeout=1.0)
         assert not whole.done()
         if attempt == 1:
             os._exit(9)
         whole.cancel()
+        errors.append(attempt)
         raise OSError("failed by the test")
 
     def patched(*arguments: Any) -> Iterator[Any]:
+        from replicator.ranges import copier
         from replicator.spark.jobs import backfill
 
-        there: Any = backfill  # as it is in the task's process, which serves other tests too
-        there.copy_range = fails
+        there: Any = copier  # as it is in the task's process, which serves other tests too
+        there._copy = fails
         try:
-            yield from there._copy(*arguments)
+            yield from backfill._copy(*arguments)
         finally:
-            there.copy_range = copier.copy_range
+            there._copy = whole_range
 
     async with scene(queues=2) as here:
         await here.produce(12_000)
@@ -187,20 +192,22 @@ async def test_a_run_that_was_broken_off_goes_on(
     """One queue fails for good, the others go on; the next run does that one, the route what came since."""
 
     def refusing(work: Any, attempts: int, parts: Any) -> Any:
+        from contextlib import asynccontextmanager
+
         from replicator.errors import ReplicatorError
-        from replicator.spark.engine.tasks import each_as_task
+        from replicator.spark.engine.tasks import together_as_task
 
-        def one(part: Any) -> Any:
-            if part.source.queue_id == 1:
-                raise ReplicatorError("refused by the test")
-            return copier.CopyOutcome(part.key, part.start, part.end, copied=whole(work, part))
+        @asynccontextmanager
+        async def copying(_: bool) -> Any:
+            async def one(part: Any) -> Any:
+                if part.source.queue_id == 1:
+                    raise ReplicatorError("refused by the test")
+                return await copy(part)
 
-        def whole(work: Any, part: Any) -> int:
-            from replicator.ranges.access import run
+            async with copier.copying(work) as copy:
+                yield one
 
-            return run(copier.copy_range(work, part)).copied
-
-        return each_as_task(attempts, parts, one, copier.CopyOutcome.failed)
+        return together_as_task(attempts, parts, copying, CopyOutcome.failed)
 
     async with scene() as here:
         await here.produce(4000)

@@ -8,7 +8,8 @@ import pickle
 import signal
 import sys
 
-from replicator.ranges.copier import Range, copy_range
+from replicator.ranges.copier import copy_range
+from replicator.ranges.copy_job import Range
 from tests.ranges.test_copier import job_of, msgs, ranges_of
 from tests.spark.waiting import ends
 from tests.support.scene import SceneOf

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from replicator.client.brokers import min_offset
-from replicator.ranges.copier import CopyOutcome
+from replicator.ranges.copy_job import CopyOutcome
 from replicator.sandbox import Cluster
 from replicator.spark.jobs import backfill, export
 from replicator.spark.jobs.export import Exported

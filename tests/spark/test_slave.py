@@ -11,7 +11,8 @@ from replicator.client.connection import Connection
 from replicator.protocol.codes import Request
 from replicator.ranges.access import Access
 from replicator.ranges.comparer import CompareJob, compare
-from replicator.ranges.copier import CopyJob, Range, copy_range
+from replicator.ranges.copier import copy_range
+from replicator.ranges.copy_job import CopyJob, Range
 from replicator.ranges.reader import RangeReader
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue

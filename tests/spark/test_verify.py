@@ -19,7 +19,8 @@ from replicator.protocol.properties import encode
 from replicator.ranges import comparer, pairing
 from replicator.ranges.access import Access
 from replicator.ranges.comparer import Compared, CompareJob, compare
-from replicator.ranges.copier import CopyJob, Range, copy_range
+from replicator.ranges.copier import copy_range
+from replicator.ranges.copy_job import CopyJob, Range
 from replicator.ranges.findings import KINDS
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue

@@ -20,7 +20,7 @@ from replicator.operate.jobs.job_preflight import surveying
 from replicator.operate.jobs.manifest import Manifest
 from replicator.operate.jobs.outcomes import copying, show_copied
 from replicator.operate.options import SELECTION, ConfigFile, MetricsPort, with_settings
-from replicator.ranges.copier import CopyJob
+from replicator.ranges.copy_job import CopyJob
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session
 from replicator.spark.jobs.backfill import copy_all

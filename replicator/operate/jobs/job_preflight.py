@@ -26,7 +26,7 @@ from replicator.group.signature import Signer
 from replicator.observe.audit import AUDIT, Audit
 from replicator.plugins.route_options import route_options
 from replicator.protocol.message import StoredMessage
-from replicator.ranges.copier import CopyJob, Range
+from replicator.ranges.copy_job import CopyJob, Range
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.message_queue import MessageQueue

@@ -11,7 +11,7 @@ import msgspec
 from replicator.errors import ConfigError, StartupError
 from replicator.operate.jobs.throttled_writer import ThrottledWriter
 from replicator.operate.options import SELECTION
-from replicator.ranges.copier import CopyOutcome, Range
+from replicator.ranges.copy_job import CopyOutcome, Range
 from replicator.routing.options import Identity
 from replicator.settings import Settings
 from replicator.state import state_file

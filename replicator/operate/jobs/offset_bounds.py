@@ -9,7 +9,7 @@ import msgspec
 from replicator.aio.bounded import bounded
 from replicator.client.cluster import Cluster
 from replicator.errors import ConfigError
-from replicator.ranges.copier import Range
+from replicator.ranges.copy_job import Range
 from replicator.settings import milliseconds
 from replicator.spark.source.offsets import Limits, Part, within
 

@@ -16,7 +16,7 @@ from replicator.exit_codes import ExitCode
 from replicator.operate.jobs.progress import watched
 from replicator.operate.reports import CopiedQueue, CopyReport
 from replicator.operate.show import table
-from replicator.ranges.copier import CopyOutcome, Range
+from replicator.ranges.copy_job import CopyOutcome, Range
 from replicator.state.store import Store
 
 __all__ = ["copying", "findings_of", "show_copied"]

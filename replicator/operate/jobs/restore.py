@@ -24,7 +24,7 @@ from replicator.operate.jobs.job_preflight import JobPreflight, world_of
 from replicator.operate.jobs.outcomes import copying, show_copied
 from replicator.operate.options import ConfigFile, MetricsPort, with_settings
 from replicator.ranges.access import Access
-from replicator.ranges.copier import CopyOutcome, Range
+from replicator.ranges.copy_job import CopyOutcome, Range
 from replicator.service import cluster_of
 from replicator.settings import Settings, load
 from replicator.spark.engine.session import session

@@ -11,9 +11,8 @@ from typing import TypeVar
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.ranges.access import Access, run
-from replicator.ranges.copier import Range, TargetJob
+from replicator.ranges.copy_job import Range, TargetJob
 from replicator.routing.dispatch_barrier import DispatchBarrier
-from replicator.spark.engine.tasks import is_retry
 
 __all__ = ["for_attempt", "settled"]
 
@@ -42,11 +41,11 @@ async def _shown(target: Access, brokers: Iterable[str]) -> None:
         await asyncio.gather(*(barrier.caught_up(cluster.master(broker)) for broker in brokers))
 
 
-def for_attempt(job: S) -> S:
-    """`job` for this attempt of a task.
+def for_attempt(job: S, again: bool) -> S:
+    """`job` for an attempt at its ranges; `again`: they were tried before.
 
-    Since the driver's check only an earlier attempt of the same task can have left a request inside a broker.
+    Since the driver's check only an earlier attempt at the same ranges can have left a request inside a broker.
     """
-    if is_retry() or not job.settled:
+    if again or not job.settled:
         return job
     return replace(job, options=replace(job.options, settle_timeout=None))

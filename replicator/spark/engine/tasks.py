@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import re
 import threading
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from replicator.errors import ReplicatorError
+from replicator.ranges.access import run
 from replicator.ranges.rates import RateLimited, share
 from replicator.spark.engine.session import SPECULATION, refuse_speculating, refuse_speculation
 from replicator.spark.engine.slots import slots, wait_for_slots
 
 __all__ = [
     "attempts_of",
+    "bundles",
     "each_as_task",
     "in_turn",
     "is_last",
@@ -26,12 +30,15 @@ __all__ = [
     "refuse_speculating_task",
     "run_all",
     "run_rate_limited",
+    "together_as_task",
 ]
 
 #: Seconds between two checks for outcomes.
 _TICK: Final = 1.0
 #: Spark's default of `spark.task.maxFailures`.
 _FAILURES: Final = 4
+#: Ranges that a task copies at a time, at most: each has one batch under way, and waits for its brokers meanwhile.
+_TOGETHER: Final = 4
 
 P = TypeVar("P")
 R = TypeVar("R", bound=RateLimited)
@@ -46,6 +53,15 @@ def in_turn(parts: Iterable[P], broker: Callable[[P], str]) -> list[P]:
         return before[broker(part)]
 
     return sorted(parts, key=turn)
+
+
+def bundles(spark: Any, parts: Sequence[P]) -> list[tuple[P, ...]]:
+    """Parts that a task works on together, in their order: one each while there are slots for all."""
+    if not parts:
+        return []
+    wait_for_slots(spark)
+    size = min(_TOGETHER, -(-len(parts) // slots(spark)))
+    return [tuple(parts[i : i + size]) for i in range(0, len(parts), size)]
 
 
 def run_all(
@@ -167,10 +183,59 @@ def each_as_task(
         try:
             yield one(part)
         except Exception as error:  # noqa: BLE001 - a bug fails its queue, not the whole job
-            reason = str(error) if isinstance(error, ReplicatorError) else f"{type(error).__name__}: {error}"
             if not is_last(attempts):
-                raise RuntimeError(reason) from None  # PySpark pickles it, so it has to be a plain type
-            yield failed(part, reason)
+                raise RuntimeError(_reason(error)) from None  # PySpark pickles it, so it has to be a plain type
+            yield failed(part, _reason(error))
+
+
+def together_as_task(
+    attempts: int,
+    bundles: Iterable[Sequence[P]],
+    working: Callable[[bool], AbstractAsyncContextManager[Callable[[P], Awaitable[Any]]]],
+    failed: Callable[[P, str], Any],
+) -> Iterator[Any]:
+    """As `each_as_task`, but the parts of a bundle are worked on at a time.
+
+    A part that fails is tried again here, as often as Spark would: were the task tried again, the others' outcomes
+    would be lost.
+
+    Args:
+        working: gives the function that is called with each part; takes whether they were tried before.
+    """
+    for parts in bundles:
+        left: dict[int, P] = dict(enumerate(parts))
+        for attempt in range(_attempt(), attempts):
+            outcomes = run(_together(list(left.values()), working(attempt > 0)))
+            for number, outcome in zip(list(left), outcomes, strict=True):
+                if not isinstance(outcome, Exception):
+                    del left[number]
+                    yield outcome
+                elif attempt + 1 >= attempts:
+                    yield failed(left[number], _reason(outcome))
+            if not left:
+                break
+
+
+async def _together(
+    parts: Sequence[P], working: AbstractAsyncContextManager[Callable[[P], Awaitable[Any]]]
+) -> list[Any]:
+    """The outcome of each part, or its error."""
+    try:
+        async with working as one:
+            return list(await asyncio.gather(*(_kept(one(part)) for part in parts)))
+    except Exception as error:  # noqa: BLE001 - none of them can be worked on
+        return [error for _ in parts]
+
+
+async def _kept(work: Awaitable[Any]) -> Any:
+    try:
+        return await work
+    except Exception as error:  # noqa: BLE001 - a bug fails its queue, not the others
+        return error
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, ReplicatorError) else f"{type(error).__name__}: {error}"
 
 
 def is_retry() -> bool:

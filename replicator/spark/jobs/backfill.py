@@ -1,4 +1,4 @@
-"""Copies ranges by Spark: one task per source queue, which keeps its order; bodies never pass through the JVM."""
+"""Copies ranges by Spark: a task has a few source queues; bodies never pass through the JVM."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from replicator.client.brokers import max_offset
 from replicator.errors import ReplicatorError
 from replicator.observe.logging import get_logger
 from replicator.ranges.access import Access, run
-from replicator.ranges.copier import CopyJob, CopyOutcome, Range, copy_range
+from replicator.ranges.copier import copying
+from replicator.ranges.copy_job import CopyJob, CopyOutcome, Range
 from replicator.routing.message_queue import MessageQueue
 from replicator.spark.engine.quiesce import for_attempt, settled
-from replicator.spark.engine.tasks import each_as_task, in_turn, run_rate_limited
+from replicator.spark.engine.tasks import bundles, in_turn, run_rate_limited, together_as_task
 
 __all__ = ["Gauge", "copy_all"]
 
@@ -31,7 +32,7 @@ def copy_all(
     on_copied: Callable[[CopyOutcome], None],
     on_progress: Callable[[int], None],
 ) -> None:
-    """Copies `parts`, one Spark task each.
+    """Copies `parts`, a few in each Spark task; each is one queue's, which keeps its order.
 
     Args:
         on_copied: called with the outcome of each when it is known.
@@ -44,12 +45,13 @@ def copy_all(
     job = settled(job, parts)
     gauge = Gauge(job.target, parts)
     turns = in_turn(parts, lambda part: part.source.broker)
-    run_rate_limited(spark, _copy, job, turns, on_outcome=on_copied, on_tick=lambda: on_progress(gauge.moved()))
+    run_rate_limited(
+        spark, _copy, job, bundles(spark, turns), on_outcome=on_copied, on_tick=lambda: on_progress(gauge.moved())
+    )
 
 
-def _copy(job: CopyJob, attempts: int, parts: Iterable[Range]) -> Iterator[CopyOutcome]:
-    ready = for_attempt(job)
-    return each_as_task(attempts, parts, lambda part: run(copy_range(ready, part)), CopyOutcome.failed)
+def _copy(job: CopyJob, attempts: int, parts: Iterable[tuple[Range, ...]]) -> Iterator[CopyOutcome]:
+    return together_as_task(attempts, parts, lambda again: copying(for_attempt(job, again)), CopyOutcome.failed)
 
 
 class Gauge:

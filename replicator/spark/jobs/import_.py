@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -11,8 +12,10 @@ from typing import Any, Final, NamedTuple
 from replicator.errors import ReplicatorError
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.uniform_run import offsets_of, size_of
-from replicator.ranges.access import run
-from replicator.ranges.copier import CopyFailed, CopyOutcome, Range, TargetJob, refuse_later_start, run_pair
+from replicator.ranges.copier import refuse_later_start
+from replicator.ranges.copy_job import CopyFailed, CopyOutcome, Range, TargetJob
+from replicator.ranges.may_send import MaySend
+from replicator.ranges.pair_run import TaskResources, run_pair
 from replicator.ranges.suspend_guard import awake
 from replicator.routing.channel import Channel, Chunk, Source
 from replicator.routing.faults import QueueFailed, SourceEnded, SourceReset
@@ -25,12 +28,12 @@ from replicator.routing.source_side import CopyAt
 from replicator.routing.source_task import select
 from replicator.routing.state import QueueState
 from replicator.spark.engine.quiesce import for_attempt, settled
-from replicator.spark.engine.tasks import each_as_task, run_rate_limited
+from replicator.spark.engine.tasks import bundles, run_rate_limited, together_as_task
 from replicator.spark.jobs.archive import File, read
 from replicator.spark.jobs.backfill import Gauge
 from replicator.spark.jobs.location import Location
 
-__all__ = ["Archived", "ImportJob", "import_all", "import_range"]
+__all__ = ["Archived", "ImportJob", "import_all", "importing"]
 
 #: The channel may hold the memory budget divided by this.
 _SHARE: Final = 4
@@ -63,30 +66,40 @@ def import_all(
     on_copied: Callable[[CopyOutcome], None],
     on_progress: Callable[[int], None],
 ) -> None:
-    """Imports `parts`, one Spark task each; arguments and errors as for `copy_all`."""
+    """Imports `parts`, a few in each Spark task; arguments and errors as for `copy_all`."""
     ranges = [each.part for each in parts]
     job = settled(job, ranges)
     gauge = Gauge(job.target, ranges)
-    run_rate_limited(spark, _import, job, parts, on_outcome=on_copied, on_tick=lambda: on_progress(gauge.moved()))
+    turns = bundles(spark, parts)
+    run_rate_limited(spark, _import, job, turns, on_outcome=on_copied, on_tick=lambda: on_progress(gauge.moved()))
 
 
-def _import(job: ImportJob, attempts: int, parts: Iterable[Archived]) -> Iterator[CopyOutcome]:
-    ready = for_attempt(job)
-    return each_as_task(
+def _import(job: ImportJob, attempts: int, parts: Iterable[tuple[Archived, ...]]) -> Iterator[CopyOutcome]:
+    return together_as_task(
         attempts,
         parts,
-        lambda each: run(import_range(ready, each)),
+        lambda again: importing(for_attempt(job, again)),
         lambda each, error: CopyOutcome.failed(each.part, error),
     )
 
 
-async def import_range(job: ImportJob, archived: Archived) -> CopyOutcome:
-    """Sends the messages of a range that are not at the target yet.
+@asynccontextmanager
+async def importing(job: ImportJob) -> AsyncIterator[Callable[[Archived], Awaitable[CopyOutcome]]]:
+    """Imports ranges, for use in the context; those that are imported at a time share what the job allows a task.
+
+    The function sends the messages of a range that are not at the target yet. It raises `CopyFailed` where a policy
+    has stopped it, a file cannot be read, or there was no progress for too long.
 
     Raises:
-        CopyFailed: a policy stopped it, a file cannot be read, or there was no progress for too long.
         StartupError, ClientError: the target cannot be reached at all.
     """
+    async with awake() as was_awake:
+        may_send = MaySend(was_awake)
+        async with job.target.connected(patience=job.stall_timeout, may_go_on=may_send) as target:
+            yield partial(_import_range, job, TaskResources.of(job, target, target, may_send))
+
+
+async def _import_range(job: ImportJob, task: TaskResources, archived: Archived) -> CopyOutcome:
     part = archived.part
 
     async def before(first: int) -> AsyncIterator[Sequence[StoredMessage]]:
@@ -100,9 +113,8 @@ async def import_range(job: ImportJob, archived: Archived) -> CopyOutcome:
         source = _ArchiveSource(state, shared, job.location, archived)
         return QueuePair(state, shared, end=part.end, source=source, **more)
 
-    async with awake() as may_send, job.target.connected(patience=job.stall_timeout, may_go_on=may_send) as target:
-        await refuse_later_start(job.options.identity, part, target, before)
-        return await run_pair(job, part, target, target, make, may_send=may_send)
+    await refuse_later_start(job.options.identity, part, task.target, before)
+    return await run_pair(job, part, task, make)
 
 
 class _ArchiveSource:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from replicator.ranges.access import run
 from replicator.ranges.comparer import Compared, CompareJob, compare
-from replicator.ranges.copier import Range
+from replicator.ranges.copy_job import Range
 from replicator.spark.engine.tasks import each_as_task, in_turn, run_rate_limited
 
 __all__ = ["RangeToCompare", "compare_all"]

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from replicator.client.cluster import Topology
 from replicator.client.topics import TopicConfig
 from replicator.operate.jobs import backfill, export
-from replicator.ranges.copier import CopyJob, Range
+from replicator.ranges.copy_job import CopyJob, Range
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
 from replicator.settings import Settings

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replicator.errors import ReplicatorError
 from replicator.ranges.rates import RateLimited
-from replicator.spark.engine.tasks import attempts_of, in_turn, run_all, run_rate_limited
+from replicator.spark.engine import tasks
+from replicator.spark.engine.tasks import attempts_of, bundles, in_turn, run_all, run_rate_limited, together_as_task
 
 
 def test_brokers_take_turns() -> None:
@@ -61,6 +64,56 @@ def test_attempts_are_those_of_the_master(master: str, attempts: int) -> None:
 
 def test_attempts_of_a_cluster_are_a_setting() -> None:
     assert attempts_of(spark("local-cluster[2,1,1024]", **{"spark.task.maxFailures": "9"})) == 9
+
+
+@pytest.mark.parametrize(
+    ("count", "at_a_time", "sizes"),
+    [(0, 2, []), (8, 2, [4, 4]), (8, 6, [2] * 4), (3, 8, [1] * 3), (9, 2, [4, 4, 1])],
+)
+def test_a_task_has_a_few_parts(
+    count: int, at_a_time: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more than it can copy at a time; one each where there are slots for all."""
+    monkeypatch.setattr(tasks, "slots", lambda _: at_a_time)
+    given = bundles(spark(), range(count))
+    assert [len(each) for each in given] == sizes
+    assert [part for each in given for part in each] == list(range(count))
+
+
+def test_a_part_that_fails_is_tried_again_alone() -> None:
+    """The others of its task have their outcomes; its own is the reason after the last attempt."""
+    tried: list[tuple[bool, str]] = []
+
+    @asynccontextmanager
+    async def working(again: bool) -> AsyncIterator[Callable[[str], Awaitable[str]]]:
+        async def one(part: str) -> str:
+            tried.append((again, part))
+            if part == "never" or (part == "later" and not again):
+                raise ReplicatorError("refused")
+            return f"{part} is done"
+
+        yield one
+
+    found = together_as_task(3, [("at once", "later", "never")], working, lambda part, why: f"{part}: {why}")
+    assert list(found) == ["at once is done", "later is done", "never: refused"]
+    assert tried == [
+        (False, "at once"),
+        (False, "later"),
+        (False, "never"),
+        (True, "later"),
+        (True, "never"),
+        (True, "never"),
+    ]
+
+
+def test_no_part_is_done_where_nothing_can_be_reached() -> None:
+    @asynccontextmanager
+    async def working(again: bool) -> AsyncIterator[Callable[[str], Awaitable[str]]]:
+        raise OSError(f"no route, {again = }")
+        yield
+
+    found = together_as_task(2, [("a", "b"), ("c",)], working, lambda part, why: f"{part}: {why}")
+    assert list(found) == [f"{part}: OSError: no route, again = True" for part in "abc"]
 
 
 @pytest.mark.parametrize("limit", [0, 100])

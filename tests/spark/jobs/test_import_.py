@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from replicator.protocol.message import StoredMessage, checksum
-from replicator.ranges.copier import CopyFailed, Range
+from replicator.ranges.copy_job import CopyFailed, Range
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel
 from replicator.routing.faults import SourceEnded

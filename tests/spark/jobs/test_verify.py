@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from replicator.ranges.comparer import Compared
-from replicator.ranges.copier import Range
+from replicator.ranges.copy_job import Range
 from replicator.routing.queue_map import Queue
 from replicator.spark.jobs import verify
 from replicator.spark.jobs.verify import RangeToCompare, compare_all
