@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.contender import Contender
+from bench.contender import Contender, Job
 from bench.feeder import DIGITS
 from bench.figures import percentile
 from bench.files import made
@@ -89,12 +89,12 @@ async def _one(stage: Stage, contender: Contender, load: Load, *, topic: str, di
     try:
         # One that starts while messages come would be measured in what it has to make up for.
         await source.send(topic, load.queues - 1, b"0" * DIGITS)
-        await _arrived(stage, process, job.target_topic, 1, queues=load.queues, seconds=_START_SECONDS)
+        await _arrived(stage, process, job, 1, seconds=_START_SECONDS)
         await _fed(stage, topic, load, range(load.warm))
         used = process.cpu()
         await _fed(stage, topic, load, range(load.warm, load.total))
         used, memory = process.cpu() - used, process.memory()
-        await _arrived(stage, process, job.target_topic, load.total + 1, queues=load.queues, seconds=_DRAIN_SECONDS)
+        await _arrived(stage, process, job, load.total + 1, seconds=_DRAIN_SECONDS)
     finally:
         await process.stopped()
     late = await _late(stage, topic, job.target_topic, load)
@@ -120,11 +120,17 @@ async def _fed(stage: Stage, topic: str, load: Load, numbers: range) -> None:
         raise ContenderFailed(f"the producer ended with {process.returncode}")
 
 
-async def _arrived(stage: Stage, process: Measured, topic: str, count: int, *, queues: int, seconds: float) -> None:
+async def _arrived(stage: Stage, process: Measured, job: Job, count: int, *, seconds: float) -> None:
+    topic, queues = job.topic, job.queues
     deadline = time.monotonic() + seconds
-    while (stored := sum(await stage.target.broker.heads(topic, queues=queues))) < count:
+    while (stored := sum(await stage.target.broker.heads(job.target_topic, queues=queues))) < count:
         if time.monotonic() > deadline or not process.running:
-            raise ContenderFailed(f"{stored} of {count} messages of {topic} came; the output:\n{process.output()}")
+            # Nobody answers the producer: what a broker refuses because it is busy is not sent again.
+            taken = sum(await stage.source.broker.heads(topic, queues=queues))
+            raise ContenderFailed(
+                f"{stored} of {count} messages of {topic} came, the source's broker has taken {taken};"
+                f" the output:\n{process.output()}"
+            )
         await asyncio.sleep(_POLL_SECONDS)
 
 
