@@ -55,6 +55,7 @@ ELSEWHERE = {
     "replicator.operate.run": "test_cli.py",
     "replicator.parent_guard": "test_worker_processes.py",
     "replicator.plugins.interface": "plugins/test_file.py",
+    "replicator.protocol.property_pairs": "spark/source/test_property_column.py",
     "replicator.ranges.pair_run": "ranges/test_copier.py",
     "replicator.ranges.suspend_guard": "spark/test_paused.py",
     "replicator.routing.audit_counts": "routing/test_audit_trail.py",

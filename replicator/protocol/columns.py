@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -50,8 +50,8 @@ class Columns:
     crc: array[int]
     body_ends: array[int]
     properties_ends: array[int]
-    body: bytes | array[int]
-    properties: bytes | array[int]
+    body: bytes | bytearray
+    properties: bytes | bytearray
 
     @property
     def count(self) -> int:
@@ -59,23 +59,36 @@ class Columns:
         return len(self.offset)
 
 
-def take_apart(chunks: Sequence[Sequence[StoredMessage]]) -> Columns:
-    """The columns of all messages of `chunks`, in their order."""
+def take_apart(
+    chunks: Sequence[Sequence[StoredMessage]], *, room: Callable[[int], bytearray] = bytearray
+) -> Columns:
+    """The columns of all messages of `chunks`, in their order.
+
+    Args:
+        room: so many bytes, one at least, that can be written; whatever has Python's buffer protocol.
+    """
     runs = [each for each in chunks if isinstance(each, UniformRun)]
     if len(runs) == len(chunks):
-        return _of_stored(b"".join(each.stored for each in runs), sum(map(len, runs)))
+        return _of_runs(runs, room)
     return _of_messages([message for messages in chunks for message in messages])
 
 
-def _of_stored(data: bytes, count: int) -> Columns:
+def _of_runs(runs: Sequence[UniformRun], room: Callable[[int], bytearray]) -> Columns:
+    count, size = sum(map(len, runs)), sum(len(each.stored) for each in runs)
     numbers = [array("q" if width == 8 else "i", bytes(width * count)) for width in WIDTHS.values()]
     for ends in numbers[-2:]:
         ends.append(0)
-    columns = [*numbers, array("B", bytes(len(data))), array("B", bytes(len(data)))]
-    places = _Pointers(*(column.buffer_info()[0] for column in columns))
-    taken = library().replicator_take_apart(data, len(data), count, ctypes.byref(places))
-    assert taken == count  # noqa: S101 - runs are whole
-    return Columns(*columns)
+    texts = [room(max(1, size)) for _ in range(2)]
+    addresses = [column.buffer_info()[0] for column in numbers]
+    addresses += [ctypes.addressof(ctypes.c_char.from_buffer(column)) for column in texts]
+    places, done = ctypes.byref(_Pointers(*addresses)), 0
+    take = library().replicator_take_apart
+    for run in runs:
+        taken = take(run.stored, len(run.stored), len(run), places, done)
+        assert taken == len(run)  # noqa: S101 - runs are whole
+        done += taken
+    body, properties = texts
+    return Columns(**dict(zip(WIDTHS, numbers, strict=True)), body=body, properties=properties)
 
 
 def _of_messages(messages: Sequence[StoredMessage]) -> Columns:

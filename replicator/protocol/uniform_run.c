@@ -11,7 +11,7 @@
 
 enum { MAGIC_V1 = (int)0xDAA320A7, MAGIC_V2 = (int)0xDAA320AB, BORN_HOST_V6 = 0x10, STORE_HOST_V6 = 0x20 };
 enum { HEAD = 84, V6_MORE = 12, MAX_PROPERTIES = 32767, MOST_DIGITS = 19 };
-enum { ITEM_END = 2 };
+enum { NAME_END = 1, ITEM_END = 2, MOST_PAIRS = 256 };
 
 typedef const uint8_t *bytes;
 
@@ -199,27 +199,90 @@ struct columns {
     uint8_t *body, *properties;
 };
 
-/* Takes apart the messages in `data`; `columns` have room for `most` of them, and for all of `data`.
+/* Takes apart the messages in `data`, behind the `done` that `columns` have; they have room for `most` more of them,
+ * and for all of `data`.
  *
  * Gives their number; 0 if there are more, or if one is not whole.
  */
-int64_t replicator_take_apart(bytes data, size_t size, int64_t most, const struct columns *columns) {
+int64_t replicator_take_apart(bytes data, size_t size, int64_t most, const struct columns *columns, int64_t done) {
     struct message each;
-    int64_t count = 0;
-    size_t bodies = 0, properties = 0;
-    for (size_t at = 0; at < size; at += each.size, count++) {
-        if (count == most || !read_message(data + at, size - at, &each)) return 0;
+    int64_t to = done;
+    size_t bodies = (size_t)columns->body_ends[done], properties = (size_t)columns->properties_ends[done];
+    for (size_t at = 0; at < size; at += each.size, to++) {
+        if (to - done == most || !read_message(data + at, size - at, &each)) return 0;
         size_t left = each.properties_size;
         while (left && each.properties[left - 1] == ITEM_END) left--;
-        columns->offset[count] = each.offset, columns->born[count] = each.born, columns->stored[count] = each.stored;
-        columns->flag[count] = (int32_t)u32(each.flag), columns->crc[count] = (int32_t)u32(each.crc);
-        columns->sys_flag[count] = each.sys_flag, columns->reconsumed[count] = each.reconsumed;
+        columns->offset[to] = each.offset, columns->born[to] = each.born, columns->stored[to] = each.stored;
+        columns->flag[to] = (int32_t)u32(each.flag), columns->crc[to] = (int32_t)u32(each.crc);
+        columns->sys_flag[to] = each.sys_flag, columns->reconsumed[to] = each.reconsumed;
         memcpy(columns->body + bodies, each.body + 4, each.body_size - 4);
         memcpy(columns->properties + properties, each.properties, left);
         bodies += each.body_size - 4, properties += left;
-        columns->body_ends[count + 1] = (int32_t)bodies, columns->properties_ends[count + 1] = (int32_t)properties;
+        columns->body_ends[to + 1] = (int32_t)bodies, columns->properties_ends[to + 1] = (int32_t)properties;
+    }
+    return to - done;
+}
+
+struct pair {
+    bytes name, value;
+    size_t name_size, value_size;
+};
+
+/* Where the properties of messages go, as names and values: for each message how many pairs come before its own, and
+ * whether they give its properties back; for each pair where its name and its value end. Numbers begin with 0.
+ */
+struct pairs {
+    int32_t *before, *name_ends, *value_ends;
+    uint8_t *same, *names, *values;
+};
+
+/* The pairs of one message; -1 if there are more than MOST_PAIRS. Of a name that comes twice the last value holds. */
+static int find_pairs(bytes at, bytes end, struct pair *found, uint8_t *same) {
+    int count = 0;
+    *same = 1;
+    for (bytes stop; at < end; at = stop + 1) {
+        if ((stop = memchr(at, ITEM_END, (size_t)(end - at))) == NULL) stop = end;
+        size_t size = (size_t)(stop - at);
+        bytes middle = memchr(at, NAME_END, size);
+        if (middle == NULL) *same = 0;
+        if (size == 0) continue;
+        struct pair each = {at, middle ? middle + 1 : stop, middle ? (size_t)(middle - at) : size, 0};
+        each.value_size = (size_t)(stop - each.value);
+        int to = 0;
+        while (to < count && !(found[to].name_size == each.name_size &&
+                               memcmp(found[to].name, each.name, each.name_size) == 0))
+            to++;
+        if (to == MOST_PAIRS) return -1;
+        if (to < count) *same = 0;
+        if (to == count) count++;
+        found[to].value = each.value, found[to].value_size = each.value_size;
+        found[to].name = each.name, found[to].name_size = each.name_size;
     }
     return count;
+}
+
+/* Splits the properties of `count` messages, which end in `data` where `ends` says; `to` has room for `most` pairs and
+ * for all of `data` twice.
+ *
+ * Gives the number of pairs; -1 if there are more.
+ */
+int64_t replicator_pairs(bytes data, const int32_t *ends, int64_t count, const struct pairs *to, int64_t most) {
+    struct pair found[MOST_PAIRS];
+    int64_t made = 0;
+    uint8_t *name = to->names, *value = to->values;
+    to->before[0] = to->name_ends[0] = to->value_ends[0] = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int own = find_pairs(data + ends[i], data + ends[i + 1], found, to->same + i);
+        if (own < 0 || own > most - made) return -1;
+        for (int each = 0; each < own; each++) {
+            memcpy(name, found[each].name, found[each].name_size), name += found[each].name_size;
+            memcpy(value, found[each].value, found[each].value_size), value += found[each].value_size;
+            made++;
+            to->name_ends[made] = (int32_t)(name - to->names), to->value_ends[made] = (int32_t)(value - to->values);
+        }
+        to->before[i + 1] = (int32_t)made;
+    }
+    return made;
 }
 
 static uint8_t *put_i64(uint8_t *at, int64_t value) {

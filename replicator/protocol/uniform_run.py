@@ -52,8 +52,10 @@ def _load() -> ctypes.PyDLL | None:
     library.replicator_records.restype = number
     library.replicator_length.argtypes = (text, size, number)
     library.replicator_length.restype = number
-    library.replicator_take_apart.argtypes = (text, size, number, ctypes.c_void_p)
+    library.replicator_take_apart.argtypes = (text, size, number, ctypes.c_void_p, number)
     library.replicator_take_apart.restype = number
+    library.replicator_pairs.argtypes = (ctypes.c_void_p, ctypes.c_void_p, number, ctypes.c_void_p, number)
+    library.replicator_pairs.restype = number
     library.replicator_put_together.argtypes = (number, ctypes.c_void_p, ctypes.c_void_p, size)
     library.replicator_put_together.restype = number
     return library

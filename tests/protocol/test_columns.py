@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 
 import pytest
@@ -58,7 +59,9 @@ def test_columns_are_the_same_and_so_are_messages_made_of_them(runs: list[list[S
     assert shown(columns) == shown(take_apart(runs)) == shown(take_apart([*pulled[:-1], runs[-1]]))
     wanted = [message for run in runs for message in run]
     names = (*("offset", "born", "stored", "flag", "sys_flag", "reconsumed", "crc"), "body_ends", "properties_ends")
-    places = {name: getattr(columns, name).buffer_info()[0] for name in (*names, "body", "properties")}
+    places = {name: getattr(columns, name).buffer_info()[0] for name in names}
+    for name in ("body", "properties"):
+        places[name] = ctypes.addressof(ctypes.c_char.from_buffer(getattr(columns, name)))
     size = columns.body_ends[-1] + columns.properties_ends[-1]
     if max(len(message.properties.rstrip(b"\x02")) for message in wanted) >= 32767:
         with pytest.raises(ValueError, match="too long"):

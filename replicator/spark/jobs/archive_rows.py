@@ -17,7 +17,7 @@ from replicator.protocol.columns import WIDTHS, Columns, put_together
 from replicator.protocol.message import StoredMessage, checksum
 from replicator.protocol.uniform_run import COMPILED
 from replicator.routing.queue_map import Queue
-from replicator.spark.source.property_column import map_of
+from replicator.spark.source.property_column import bytes_of, exact_map_of
 from replicator.spark.source.rows import assembled, columns
 
 __all__ = ["SCHEMA", "batch_of", "messages_of"]
@@ -45,7 +45,7 @@ _BYTES: Final = 256 * 1024
 def batch_of(queue: Queue, messages: Columns) -> pa.RecordBatch:
     """The rows of `messages`, one or more."""
     count = messages.count
-    maps, raw = _map_of(_binary(messages.properties_ends, messages.properties))
+    maps, raw = exact_map_of(_binary(messages.properties_ends, messages.properties))
     made: dict[str, Any] = {
         "brokerName": pa.repeat(queue.broker, count),
         "queueId": pa.repeat(pa.scalar(queue.queue_id, pa.int32()), count),
@@ -63,19 +63,8 @@ def batch_of(queue: Queue, messages: Columns) -> pa.RecordBatch:
 
 
 def _binary(ends: Any, data: Any) -> pa.Array:
-    return pa.Array.from_buffers(pa.binary(), len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
-
-
-def _map_of(bare: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Properties as maps; and as bytes, if the map does not give the same bytes back."""
-    found = map_of(bare)
-    return found, pc.if_else(pc.equal(_bytes_of(found), bare), pa.scalar(None, pa.binary()), bare)
-
-
-def _bytes_of(maps: pa.MapArray) -> pa.Array:
-    """Maps as the bytes that brokers store, without the last 0x02."""
-    pairs = pc.binary_join_element_wise(maps.keys, maps.items, "\x01")
-    return pc.binary_join(pa.ListArray.from_arrays(maps.offsets, pairs), "\x02").cast(pa.binary())
+    written = pa.py_buffer(data).slice(0, ends[-1])
+    return pa.Array.from_buffers(pa.binary(), len(ends) - 1, [None, pa.py_buffer(ends), written])
 
 
 def messages_of(batch: pa.RecordBatch) -> Iterator[Sequence[StoredMessage]]:
@@ -86,7 +75,7 @@ def messages_of(batch: pa.RecordBatch) -> Iterator[Sequence[StoredMessage]]:
     """
     # A file says itself how wide its columns are; what is read by address has the width that it is read with.
     raw, body = (batch.column(name).cast(pa.binary()) for name in ("rawProperties", "body"))
-    exact = pc.coalesce(raw, _bytes_of(batch.column("properties")))
+    exact = pc.coalesce(raw, bytes_of(batch.column("properties")))
     numbers = {
         name: batch.column(column).cast(pa.int64() if WIDTHS[name] == 8 else pa.int32())
         for name, column in _NUMBERS.items()

@@ -211,7 +211,7 @@ def _days(held: Sequence[Sequence[StoredMessage]]) -> Iterator[tuple[int, Column
     """The messages of `held` in their order, each time those of one day."""
     if not held:
         return
-    whole = take_apart(held)
+    whole = take_apart(held, room=pa.allocate_buffer)
     if min(whole.stored) // _DAY == max(whole.stored) // _DAY:
         yield whole.stored[0] // _DAY, whole
         return
