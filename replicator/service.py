@@ -16,6 +16,7 @@ from replicator import systemd
 from replicator.admin.metrics_snapshot import snapshot
 from replicator.admin.topic_recorder import TopicRecorder
 from replicator.aio.backoff import Backoff
+from replicator.aio.garbage import rarely_collected
 from replicator.aio.loop_monitor import EventLoopMonitor
 from replicator.api.access import Tokens
 from replicator.api.deferred import Application, Deferred
@@ -50,9 +51,6 @@ _WORKERS: Final = 100
 #: Seconds between two looks for the first broker of a cluster; a broker registers within 30 s of its start.
 _BROKERS_FIRST: Final = 0.5
 _BROKERS_MOST: Final = 5.0
-#: Objects made and not ended before the newest are looked through for garbage, and how many such looks before older
-#: ones are looked through. With Python's own 700 a worker of ten thousand queues spent half of its time on it.
-_GARBAGE: Final = (20_000, 10, 10)
 #: Seconds that a start takes at most once brokers are there; systemd must not give up before.
 _START_SECONDS: Final = 90.0
 
@@ -77,8 +75,7 @@ def run(settings: Settings) -> int:
 
         return worker_processes.run(settings)
     configure(level=settings.log_level)
-    gc.set_threshold(*_GARBAGE)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with rarely_collected(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(settings))
 
 

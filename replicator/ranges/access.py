@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import uvloop
 
+from replicator.aio.garbage import rarely_collected
 from replicator.client.address_map import AddressMap
 from replicator.client.broker_hosts import BrokerHosts
 from replicator.client.cluster import Cluster
@@ -115,5 +116,5 @@ async def _refreshed(cluster: Cluster, until: float) -> None:
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Runs `work` in a new event loop, and returns its result."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with rarely_collected(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)
