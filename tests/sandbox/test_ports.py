@@ -6,6 +6,9 @@ import socket
 import subprocess
 import sys
 
+import pytest
+
+from replicator.errors import SandboxError
 from replicator.sandbox import ports
 
 
@@ -40,6 +43,18 @@ def test_a_child_keeps_the_block_after_its_parent_let_go() -> None:
     finally:
         child.kill()
         child.wait()
+
+
+def test_a_block_is_leased_again_once_its_process_has_ended() -> None:
+    block = ports.lease()
+    with pytest.raises(SandboxError, match=f"ports {block.base} to {block.base + 3} were taken"):
+        ports.lease_again(block.base)
+    block.release()
+    with socket.create_server(("127.0.0.1", block.base + 1)), pytest.raises(SandboxError, match="taken"):
+        ports.lease_again(block.base)
+    again = ports.lease_again(block.base)
+    again.release()
+    assert again.base == block.base
 
 
 def test_passes_over_a_block_with_a_listener() -> None:
