@@ -26,6 +26,7 @@ from replicator.observe.logging import get_logger
 from replicator.settings import RouteSettings
 from replicator.settings.name_patterns import is_name
 from replicator.state.connector_configs import Connector, State
+from replicator.worker.unseen_sides import unseen_sides
 from replicator.worker.worker import Worker
 
 __all__ = ["FailoverOptions", "check_topics", "failover", "without"]
@@ -107,8 +108,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         unseen = list[str]()
         if not how.source_dead:
             await _drain(worker, connector, route, how)
-            problems = worker.refresher.problems  # at the last look, which may be later than that of the drain
-            unseen += [f"{why}; topics that were created lately may be missing" for why in problems]
+            unseen += worker.refresher.problems  # at the last look, which may be later than that of the drain
         refuse_replaced(worker, route)
         report = await _switch(worker, connector.name, _current(worker, route), how)
     report["problems"] += unseen
@@ -246,6 +246,8 @@ async def _report(
     failed = [*([_NOT_STOPPED] if has_stopped is False else []), *reason_of_none(route)]
     if dead and not worker.sees_others:
         failed.append(_UNSEEN)
+    if how.dry_run:
+        failed += await unseen_sides(worker.context, source_dead=dead)
     # Only a route that runs sends again what the target has lost: it does, if no topic is opened before.
     if has_stopped is not False and not (lost and how.topics and not dead):
         standstill = _Standstill(worker, name, source_dead=dead)

@@ -20,6 +20,7 @@ from replicator.metadata.offsets import GroupQueue, standing
 from replicator.observe.counted import counted
 from replicator.observe.moment import moment
 from replicator.routing.parked import KINDS
+from replicator.worker.unseen_sides import unseen_sides
 
 __all__ = [
     "LAST_SEEN",
@@ -59,7 +60,9 @@ async def readiness(
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
-    old = [*_of_last_look(seen_at, max(_LEAST, _LOOKS * context.metadata_refresh_interval))]
+    unseen = await unseen_sides(context)
+    old = unseen or [*_of_last_look(seen_at, max(_LEAST, _LOOKS * context.metadata_refresh_interval))]
+    silent = {*context.source.cluster.addresses, *context.target.cluster.addresses} if unseen else set()
     await route.keep(ended=False)
     topics = await topic_lags(route, context)
     plan = await route.sync.plan()
@@ -75,7 +78,7 @@ async def readiness(
         *differing(verified),
         *(() if failed_over_at else reasons_of_groups(groups)),
         *_of_differences(each for each in differences if not failed_over_at or each["action"] == "create"),
-        *map(str, plan.unasked),
+        *(str(each) for each in plan.unasked if each.broker not in silent),  # said above
     ]
     return {
         "ready": not reasons,

@@ -84,6 +84,11 @@ class Node(ABC):
             self._process, self.port = EarlierProcess(earlier.id), earlier.port
 
     @property
+    def block(self) -> int:
+        """The first of its ports."""
+        return self.port - _PORT
+
+    @property
     def pid(self) -> int:
         return self.process_id.pid
 
@@ -105,7 +110,7 @@ class Node(ABC):
         if self._setup.spec.version.startswith("4."):
             config.logging_4x(self.home)
         if self._ports is None:
-            self._ports = ports.lease_again(self.port - _PORT)
+            self._ports = ports.lease_again(self.block)
         console = self.home / "console.log"
         begin = console.stat().st_size if console.exists() else 0
         process = self._process = Process(

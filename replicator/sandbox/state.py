@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from replicator.errors import ConfigError, SandboxError
+from replicator.sandbox import ports
 from replicator.sandbox.node import Node
 from replicator.sandbox.process import ProcessId
 from replicator.sandbox.spec import ClusterSpec
@@ -161,6 +162,7 @@ class State:
             if spec.name not in records:
                 raise SandboxError(f"cluster {spec.name} was ended while it started", hint="start it again")
             old = records[spec.name]
+            ports.reserve(node.block, self._file)
             processes = {each.directory: each for each in old.processes} | {process.directory: process}
             records[spec.name] = replace(old, processes=tuple(processes.values()))
             self._write(records)

@@ -52,6 +52,10 @@ async def test_what_is_not_known_is_not_ready(setup: Setup, monkeypatch: pytest.
     told = await readiness(setup.route, setup.context, seen_at=time.time())
     assert (told["ready"], len(told["reasons"])) == (False, 3)
     assert all(reason.startswith(f"{kind} at x: ") for kind, reason in zip(KINDS, told["reasons"], strict=True))
+    setup.target.away, setup.source.orders_at = set(), {"n:1": None}
+    (one,) = (await readiness(setup.route, setup.context, seen_at=time.time() - 100))["reasons"]
+    assert one.startswith("the brokers of the source cannot be looked up: n:1 cannot be reached (away): ")
+    setup.target.away, setup.source.orders_at = {"x"}, {"n:1": {}}
     look = await setup.task.plan()
     assert {(each.kind, each.broker) for each in look.unasked} == {(kind, "x") for kind in KINDS}
 
