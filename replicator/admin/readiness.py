@@ -162,7 +162,7 @@ def _add(total: dict[str, Any], place: GroupQueue) -> None:
     at_target = standing(place)
     if at_target.foreign is not None:
         where = f"offset {at_target.foreign} of {place.queue.target}"
-        total["stopped_by"].append(f"it has not read a foreign message at {where}")
+        total["stopped_by"].append(f"it has not read a foreign message at {where}, sent by a producer there")
     if place.held_back_by and place.held_back_by not in total["held_back_by"]:
         total["held_back_by"].append(place.held_back_by)
     for name in _COUNTED:
