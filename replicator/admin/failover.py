@@ -17,7 +17,9 @@ from replicator.admin.missing_messages import missing_topics, refuse_standing
 from replicator.admin.pending_messages import Pending
 from replicator.admin.readiness import group_standings, pending_of, reason_of_none
 from replicator.admin.running_tasks import known_running, running, stopped
+from replicator.admin.silent_brokers import silent_brokers
 from replicator.admin.target_losses import target_losses
+from replicator.client.look import looking
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.connector.route import Route
 from replicator.connector.sync.acl import Done
@@ -94,7 +96,9 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     """
     check_topics(connector.settings, how.topics, [plan.topic for plan in route.topics.of_users])
     if how.dry_run:
-        return await _report(worker, connector, route, how)
+        source, target = worker.context.source.cluster, worker.context.target.cluster
+        async with looking(await silent_brokers(source, target)):
+            return await _report(worker, connector, route, how)
     if not worker.may_send() and not how.source_dead:
         raise NotNow(
             "this worker does not reach its group, so others might continue to copy",

@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from replicator.admin.pending_messages import pending_messages
+from replicator.admin.silent_brokers import silent_brokers
 from replicator.admin.target_losses import target_losses
 from replicator.admin.topic_lag import topic_lags
 from replicator.admin.verified_queues import differing, verified_topics
 from replicator.aio.slices import in_slices
+from replicator.client.look import looking
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.metadata.groups import GroupSelector
@@ -60,6 +62,13 @@ async def readiness(
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
+    async with looking(await silent_brokers(context.source.cluster, context.target.cluster)):
+        return await _readiness(route, context, seen_at=seen_at, failed_over_at=failed_over_at)
+
+
+async def _readiness(
+    route: Route, context: ConnectorContext, *, seen_at: float, failed_over_at: float | None
+) -> dict[str, Any]:
     unseen = await unseen_sides(context)
     old = unseen or [*_of_last_look(seen_at, max(_LEAST, _LOOKS * context.metadata_refresh_interval))]
     silent = {*context.source.cluster.addresses, *context.target.cluster.addresses} if unseen else set()

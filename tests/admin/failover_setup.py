@@ -60,7 +60,7 @@ class Setup:
         )
         self.context: Any = SimpleNamespace(
             source=SimpleNamespace(topics={}, cluster=self.source),
-            target=SimpleNamespace(cluster=SimpleNamespace(refresh=AsyncMock())),
+            target=SimpleNamespace(cluster=SimpleNamespace(refresh=AsyncMock(), is_proxy=True)),
             identity=Identity("e", "w"),
             settle_timeout=1.0,
             store=SimpleNamespace(begins_late=lambda *place: place in self.late),

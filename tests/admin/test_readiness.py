@@ -31,6 +31,7 @@ class Named:
     """A cluster whose name servers answer."""
 
     addresses = ("h:1",)
+    is_proxy = True
     refresh = AsyncMock()
 
 
