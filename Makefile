@@ -30,7 +30,7 @@ endef
 test: style ## All checks, and all tests but the longest (ARGS goes to pytest)
 	$(call with_types,-n 2 --dist loadgroup -m "not nightly" $(ARGS))
 
-nightly: style ## All checks and all tests, and the floor of branch coverage (ARGS goes to pytest)
+nightly: style $(TOOLS) ## All checks and all tests, and the floor of branch coverage (ARGS goes to pytest)
 	$(call with_types,-n 2 --dist loadgroup $(ARGS))
 	@$(MAKE) --no-print-directory coverage ARGS=
 

@@ -110,17 +110,18 @@ def settings(docs: Path, site: Path) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def build(directory: Path) -> int:
+    """Builds the site into `directory`; 0 if all links between pages hold, as MkDocs sees them."""
     with tempfile.TemporaryDirectory() as place:
         docs, config = Path(place) / "docs", Path(place) / "mkdocs.yml"
         stage(docs)
-        text = yaml.safe_dump(settings(docs, ROOT / "site"), allow_unicode=True, sort_keys=False)
+        text = yaml.safe_dump(settings(docs, directory), allow_unicode=True, sort_keys=False)
         # Anchors as GitHub makes them, also of Chinese headings; YAML has no other way to name a function.
         slugs = "!!python/object/apply:pymdownx.slugs.slugify {kwds: {case: lower}}"
         config.write_text(text.replace("SLUGIFY", slugs), encoding="utf-8")
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config)]
-        raise SystemExit(subprocess.run(command, check=False).returncode)
+        return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(build(ROOT / "site"))

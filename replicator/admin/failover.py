@@ -17,7 +17,9 @@ from replicator.admin.missing_messages import missing_topics, refuse_standing
 from replicator.admin.pending_messages import Pending
 from replicator.admin.readiness import group_standings, pending_of, reason_of_none
 from replicator.admin.running_tasks import known_running, running, stopped
+from replicator.admin.silent_brokers import silent_brokers
 from replicator.admin.target_losses import target_losses
+from replicator.client.look import looking
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.connector.route import Route
 from replicator.connector.sync.acl import Done
@@ -26,6 +28,7 @@ from replicator.observe.logging import get_logger
 from replicator.settings import RouteSettings
 from replicator.settings.name_patterns import is_name
 from replicator.state.connector_configs import Connector, State
+from replicator.worker.unseen_sides import unseen_sides
 from replicator.worker.worker import Worker
 
 __all__ = ["FailoverOptions", "check_topics", "failover", "without"]
@@ -93,7 +96,9 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     """
     check_topics(connector.settings, how.topics, [plan.topic for plan in route.topics.of_users])
     if how.dry_run:
-        return await _report(worker, connector, route, how)
+        source, target = worker.context.source.cluster, worker.context.target.cluster
+        async with looking(await silent_brokers(source, target)):
+            return await _report(worker, connector, route, how)
     if not worker.may_send() and not how.source_dead:
         raise NotNow(
             "this worker does not reach its group, so others might continue to copy",
@@ -107,8 +112,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         unseen = list[str]()
         if not how.source_dead:
             await _drain(worker, connector, route, how)
-            problems = worker.refresher.problems  # at the last look, which may be later than that of the drain
-            unseen += [f"{why}; topics that were created lately may be missing" for why in problems]
+            unseen += worker.refresher.problems  # at the last look, which may be later than that of the drain
         refuse_replaced(worker, route)
         report = await _switch(worker, connector.name, _current(worker, route), how)
     report["problems"] += unseen
@@ -246,6 +250,8 @@ async def _report(
     failed = [*([_NOT_STOPPED] if has_stopped is False else []), *reason_of_none(route)]
     if dead and not worker.sees_others:
         failed.append(_UNSEEN)
+    if how.dry_run:
+        failed += await unseen_sides(worker.context, source_dead=dead)
     # Only a route that runs sends again what the target has lost: it does, if no topic is opened before.
     if has_stopped is not False and not (lost and how.topics and not dead):
         standstill = _Standstill(worker, name, source_dead=dead)

@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from replicator.admin.pending_messages import pending_messages
+from replicator.admin.silent_brokers import silent_brokers
 from replicator.admin.target_losses import target_losses
 from replicator.admin.topic_lag import topic_lags
 from replicator.admin.verified_queues import differing, verified_topics
 from replicator.aio.slices import in_slices
+from replicator.client.look import looking
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.metadata.groups import GroupSelector
@@ -20,6 +22,7 @@ from replicator.metadata.offsets import GroupQueue, standing
 from replicator.observe.counted import counted
 from replicator.observe.moment import moment
 from replicator.routing.parked import KINDS
+from replicator.worker.unseen_sides import unseen_sides
 
 __all__ = [
     "LAST_SEEN",
@@ -59,7 +62,16 @@ async def readiness(
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
-    old = [*_of_last_look(seen_at, max(_LEAST, _LOOKS * context.metadata_refresh_interval))]
+    async with looking(await silent_brokers(context.source.cluster, context.target.cluster)):
+        return await _readiness(route, context, seen_at=seen_at, failed_over_at=failed_over_at)
+
+
+async def _readiness(
+    route: Route, context: ConnectorContext, *, seen_at: float, failed_over_at: float | None
+) -> dict[str, Any]:
+    unseen = await unseen_sides(context)
+    old = unseen or [*_of_last_look(seen_at, max(_LEAST, _LOOKS * context.metadata_refresh_interval))]
+    silent = {*context.source.cluster.addresses, *context.target.cluster.addresses} if unseen else set()
     await route.keep(ended=False)
     topics = await topic_lags(route, context)
     plan = await route.sync.plan()
@@ -75,7 +87,7 @@ async def readiness(
         *differing(verified),
         *(() if failed_over_at else reasons_of_groups(groups)),
         *_of_differences(each for each in differences if not failed_over_at or each["action"] == "create"),
-        *map(str, plan.unasked),
+        *(str(each) for each in plan.unasked if each.broker not in silent),  # said above
     ]
     return {
         "ready": not reasons,
@@ -159,7 +171,7 @@ def _add(total: dict[str, Any], place: GroupQueue) -> None:
     at_target = standing(place)
     if at_target.foreign is not None:
         where = f"offset {at_target.foreign} of {place.queue.target}"
-        total["stopped_by"].append(f"it has not read a foreign message at {where}")
+        total["stopped_by"].append(f"it has not read a foreign message at {where}, sent by a producer there")
     if place.held_back_by and place.held_back_by not in total["held_back_by"]:
         total["held_back_by"].append(place.held_back_by)
     for name in _COUNTED:

@@ -7,9 +7,10 @@ from typing import Final
 
 from replicator.aio.bounded import bounded
 from replicator.client.pull import pull
+from replicator.client.topics import is_missing
 from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.connector.context import ConnectorContext
-from replicator.errors import ReplicatorError
+from replicator.errors import BrokerRefused, ReplicatorError
 from replicator.metadata.offsets import CopiedQueue
 from replicator.metadata.syncer import ReplicationSnapshot
 from replicator.routing import provenance
@@ -47,16 +48,21 @@ async def target_losses(copy: ReplicationSnapshot, context: ConnectorContext) ->
 
 
 async def _find_loss(queue: MessageQueue, copied: CopiedQueue, context: ConnectorContext) -> str:
-    if await _has_last(queue, copied, context):
-        return ""
+    lost = f"{TARGET_LOSS}{queue}: the target has lost messages that it had acknowledged"
+    try:
+        if await _has_last(queue, copied, context):
+            return ""
+    except BrokerRefused as error:
+        if not is_missing(error):
+            raise
+        return f"{lost}: there is no topic {copied.target_topic} at {copied.target.broker}"
     # A message becomes visible in its queue some time after the broker has acknowledged it.
     await context.barrier.caught_up(context.target.cluster.master(copied.target.broker))
     if await _has_last(queue, copied, context):
         return ""
     assert copied.offsets.last is not None  # noqa: S101 - asked by the caller
     return (
-        f"{TARGET_LOSS}{queue}: the target has lost messages that it had acknowledged: source offset"
-        f" {copied.offsets.last[0]} is not at {copied.target_topic}/{copied.target.broker}/"
+        f"{lost}: source offset {copied.offsets.last[0]} is not at {copied.target_topic}/{copied.target.broker}/"
         f"{copied.target.queue_id}/{copied.offsets.last[1]}"
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from replicator.client.endpoint import Endpoint
 from replicator.client.tables import members
 from replicator.errors import BrokerRefused, ProtocolError
+from replicator.observe.printable import printable
 from replicator.protocol import fastjson
 from replicator.protocol.codes import Request, Response
 
@@ -27,7 +28,9 @@ class ConsumerClients:
 
 
 async def read_producers(broker: Endpoint) -> Mapping[str, frozenset[str]]:
-    """By its name, the hosts of each producer group that is connected (328); brokers know no topics of theirs.
+    """By its name, the clients of each producer group that is connected, as `10.0.0.1:4711 10.0.0.1@77#3` (328).
+
+    Brokers know no topics of theirs.
 
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: see there.
@@ -35,7 +38,7 @@ async def read_producers(broker: Endpoint) -> Mapping[str, frozenset[str]]:
     """
     answer = await broker.ask(Request.GET_ALL_PRODUCER_INFO, {})
     table = members(fastjson.parse(answer.body)).get("data") or {}
-    return {group: _hosts(clients, "remoteIP") for group, clients in members(table).items() if clients}
+    return {group: _clients(clients) for group, clients in members(table).items() if clients}
 
 
 async def read_consumer_clients(broker: Endpoint, group: str) -> ConsumerClients | None:
@@ -57,6 +60,15 @@ async def read_consumer_clients(broker: Endpoint, group: str) -> ConsumerClients
         frozenset(members(found.get("subscriptionTable") or {})),
         str(found.get("messageModel") or ""),
     )
+
+
+def _clients(clients: Sequence[object]) -> frozenset[str]:
+    """Address and client id of each, by which an operator finds its process."""
+    try:
+        found = [members(each) for each in clients]
+        return frozenset(printable(f"{str(each['remoteIP']).lstrip('/')} {each['clientId']}") for each in found)
+    except (KeyError, TypeError):
+        raise ProtocolError("a list of producers that is unreadable") from None
 
 
 def _hosts(clients: Sequence[object], name: str) -> frozenset[str]:

@@ -16,6 +16,7 @@ from typing import Final
 from replicator.aio.backoff import Backoff
 from replicator.client.address import split_address
 from replicator.client.connection import Connection
+from replicator.client.look import silence_of
 from replicator.client.proxy_connection import ProxyConnection
 from replicator.client.refused import refused
 from replicator.client.security import Security
@@ -99,8 +100,10 @@ class Endpoint:
         """A live connection; waits out the backoff of earlier failures first.
 
         Raises:
-            Unreachable: this attempt failed.
+            Unreachable: this attempt failed, or this is a look in which it has not answered (`looking`).
         """
+        if why := silence_of(self.address):
+            raise Unreachable(self.address, why)
         connection = self._connection
         if connection is not None and not connection.closed:
             return connection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -13,7 +13,7 @@ from replicator.sandbox import config, jars, tls
 from replicator.sandbox.broker import Broker
 from replicator.sandbox.class_archive import ClassArchive
 from replicator.sandbox.nameserver import NameServer
-from replicator.sandbox.node import Node, Setup
+from replicator.sandbox.node import Earlier, Node, Setup
 from replicator.sandbox.proxy import Proxy
 from replicator.sandbox.spec import ClusterSpec
 
@@ -28,7 +28,8 @@ class Cluster:
 
     Its processes end with the thread that started it, however that ends; with `record` they keep running, and
     `record` is called with each node as soon as its process runs. `java_flags` are extra flags for all its JVMs.
-    `say` is called with each step of the start, in words.
+    `say` is called with each step of the start, in words. `earlier` are the processes of a cluster that another
+    command has started, by the names of their directories.
     """
 
     def __init__(
@@ -39,12 +40,14 @@ class Cluster:
         record: Callable[[Node], None] | None = None,
         java_flags: Sequence[str] = (),
         say: Callable[[str], None] = lambda _: None,
+        earlier: Mapping[str, Earlier] | None = None,
     ) -> None:
         self.spec = spec
         self._java_flags = java_flags
         self.directory = directory.absolute()
         self._record = record
         self._say = say
+        self._earlier = earlier or {}
         self.nameservers: list[NameServer] = []
         self._tls: tls.TlsFiles | None = None
         self.brokers: list[Broker] = []
@@ -116,11 +119,31 @@ class Cluster:
         """Start all processes and wait until they serve; if one fails, end the others."""
         if self.nameservers:
             raise SandboxError(f"cluster {self.spec.name} has been started already")
+        try:
+            archive = await self._prepare()
+            await self._start(self.nodes)
+            if archive.wanted:
+                self._say(f"saving a class cache for RocketMQ {self.spec.version}: later starts are faster")
+                first = (self.nameserver, self.brokers[0])
+                await asyncio.to_thread(archive.make, [node.loaded_classes for node in first])
+        except BaseException:
+            await self.close()
+            raise
+
+    async def start_again(self, directories: Collection[str]) -> None:
+        """Start those of the processes from before, with their files and on their ports; leave the others alone."""
+        await self._prepare()
+        await self._start([node for node in self.nodes if node.home.name in directories])
+        await self.registered()
+
+    async def _prepare(self) -> ClassArchive:
+        """Make all nodes, of which none is started here."""
         classpath = await asyncio.to_thread(jars.ensure, self.spec.version)
         archive = await asyncio.to_thread(ClassArchive, self.spec.version, classpath)
         self.directory.mkdir(parents=True, exist_ok=True)
         if self.spec.tls:
-            self._tls = tls.make(self.directory / "tls", client_auth=self.spec.tls_client_auth)
+            made = self.directory / "tls"
+            self._tls = tls.files(made) if self._earlier else tls.make(made, client_auth=self.spec.tls_client_auth)
         setup = Setup(
             spec=self.spec,
             classpath=classpath,
@@ -130,6 +153,7 @@ class Cluster:
             java_flags=self._java_flags,
             record=self._record,
             say=self._say,
+            earlier=self._earlier,
         )
         self.nameservers = [
             NameServer(
@@ -140,24 +164,20 @@ class Cluster:
             )
             for index, name in enumerate(self.spec.nameserver_names())
         ]
-        try:
-            self.brokers = [self._broker(name, setup=setup) for name in self.spec.broker_names()]
-            await together(each.start() for each in self.nameservers)
-            await together(broker.start() for broker in self.brokers)
-            await together(broker.slave.start() for broker in self.brokers if broker.slave)
-            if self.spec.ha == "controller":
-                await self.in_sync()
-            if self.spec.proxy:  # last: it makes a topic of its own at the brokers
-                needed = await asyncio.to_thread(jars.ensure, f"{self.spec.version}-proxy")
-                self._proxy = self._make_proxy(setup, needed)
-                await self._proxy.start()
-            if archive.wanted:
-                self._say(f"saving a class cache for RocketMQ {self.spec.version}: later starts are faster")
-                first = (self.nameserver, self.brokers[0])
-                await asyncio.to_thread(archive.make, [node.loaded_classes for node in first])
-        except BaseException:
-            await self.close()
-            raise
+        self.brokers = [self._broker(name, setup=setup) for name in self.spec.broker_names()]
+        if self.spec.proxy:
+            needed = await asyncio.to_thread(jars.ensure, f"{self.spec.version}-proxy")
+            self._proxy = self._make_proxy(setup, needed)
+        return archive
+
+    async def _start(self, nodes: Collection[Node]) -> None:
+        slaves = [broker.slave for broker in self.brokers if broker.slave]
+        for each in (self.nameservers, self.brokers, slaves):
+            await together(node.start() for node in each if node in nodes)
+        if self.spec.ha == "controller" and all(broker.running for broker in (*self.brokers, *slaves)):
+            await self.in_sync()
+        if self._proxy is not None and self._proxy in nodes:  # last: it makes a topic of its own at the brokers
+            await self._proxy.start()
 
     async def close(self) -> None:
         """End all processes. The files stay for inspection."""

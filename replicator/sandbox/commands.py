@@ -19,7 +19,9 @@ from replicator.errors import ConfigError
 from replicator.exit_codes import ExitCode
 from replicator.protocol.codes import Request
 from replicator.sandbox import config, jars, java, probe, tls, topic_commands
+from replicator.sandbox import state as state_file
 from replicator.sandbox.cluster import Cluster, together
+from replicator.sandbox.node import Earlier
 from replicator.sandbox.reports import (
     ClusterReport,
     ProcessReport,
@@ -29,7 +31,7 @@ from replicator.sandbox.reports import (
 )
 from replicator.sandbox.running import progress, run
 from replicator.sandbox.spec import ACL_VERSIONS, HA_VERSIONS, PROXY_VERSIONS, VERSIONS, ClusterSpec
-from replicator.sandbox.state import Record, RecordedProcess, State
+from replicator.sandbox.state import Record, RecordedProcess, State, named
 
 __all__ = ["app"]
 
@@ -38,6 +40,10 @@ _NONE: Final = "No clusters are up."
 _VERSION: Final[Any] = {"metavar": f"[{'|'.join(VERSIONS)}]", "autocompletion": completing(VERSIONS)}
 _HA: Final[Any] = {"metavar": f"[{'|'.join(HA_VERSIONS)}]", "autocompletion": completing(HA_VERSIONS)}
 _ACL: Final[Any] = {"metavar": f"[{'|'.join(ACL_VERSIONS)}]", "autocompletion": completing(ACL_VERSIONS)}
+
+_Names = Annotated[
+    list[str], typer.Argument(help="Clusters, or processes as `sandbox status` names them.", show_default=False)
+]
 
 app = CommandApp(help="Run real RocketMQ clusters on this machine.", no_args_is_help=True)
 
@@ -71,6 +77,18 @@ def up(  # noqa: PLR0913 - the options of a command
 def status(output: Shown = Output.TABLE) -> None:
     """Show what is running. Exit code 5: something that was started no longer runs."""
     run(lambda: _status(output))
+
+
+@app.command()
+def kill(names: _Names, output: Shown = Output.TABLE) -> None:
+    """Kill clusters, brokers or name servers, as a power failure would; `sandbox start` brings them back."""
+    run(lambda: _kill(names, output))
+
+
+@app.command()
+def start(names: _Names, output: Shown = Output.TABLE) -> None:
+    """Start what was killed or has ended, with its data and at its address."""
+    run(lambda: _restart(names, output))
 
 
 @app.command()
@@ -138,22 +156,58 @@ async def _start(specs: Sequence[ClusterSpec], state: State, output: Output) -> 
     return 0
 
 
-def _cluster(spec: ClusterSpec, *, state: State, say: Callable[[str], None]) -> Cluster:
+def _cluster(
+    spec: ClusterSpec,
+    *,
+    state: State,
+    say: Callable[[str], None],
+    earlier: Mapping[str, Earlier] | None = None,
+) -> Cluster:
     directory = state.cluster_directory(spec.name)
-    return Cluster(spec, directory=directory, record=partial(state.record, spec), say=say)
+    return Cluster(spec, directory=directory, record=partial(state.record, spec), say=say, earlier=earlier)
 
 
 async def _status(output: Output) -> int:
     state = State()
     records = list(state.read().values())
-    states = {
-        process.pid: await _state_of(process, record=record, state=state)
-        for record in records
-        for process in record.processes
-    }
+    states = await _states(records, state=state)
     _show(records, output, state=state, states=states)
     running = all(each == "running" for each in states.values())
     return ExitCode.OK if running else ExitCode.NOT_AS_EXPECTED
+
+
+async def _kill(names: Sequence[str], output: Output) -> int:
+    state = State()
+    chosen = named(state, names)
+    await state_file.kill(process for record, processes in chosen for process in processes)
+    return await _show_now([record for record, _ in chosen], output, state=state)
+
+
+async def _restart(names: Sequence[str], output: Output) -> int:
+    state = State()
+    chosen = named(state, names)
+    with progress(f"Starting {', '.join(names)} …", steps=True) as say:
+        await together(_start_again(record, processes, state=state, say=say) for record, processes in chosen)
+    return await _show_now([record for record, _ in chosen], output, state=state)
+
+
+async def _start_again(
+    record: Record, processes: Sequence[RecordedProcess], *, state: State, say: Callable[[str], None]
+) -> None:
+    ended = [process.directory for process in processes if not process.id.running()]
+    if not ended:
+        say(f"{', '.join(process.name for process in processes)}: nothing to start, all of it runs")
+        return
+    state.resume(record.name)
+    earlier = {each.directory: Earlier(id=each.id, port=each.port) for each in record.processes}
+    await _cluster(record.spec, state=state, say=say, earlier=earlier).start_again(ended)
+
+
+async def _show_now(before: Sequence[Record], output: Output, *, state: State) -> int:
+    """The clusters as they are now."""
+    records = [record for name, record in state.read().items() if name in {each.name for each in before}]
+    _show(records, output, state=state, states=await _states(records, state=state))
+    return ExitCode.OK
 
 
 async def _down(output: Output) -> int:
@@ -166,6 +220,14 @@ async def _down(output: Output) -> int:
             raise result
     show(SandboxDown(ended=names), output, Text(f"Ended {', '.join(names)}." if names else _NONE))
     return 0
+
+
+async def _states(records: Sequence[Record], *, state: State) -> dict[int, ProcessState]:
+    return {
+        process.pid: await _state_of(process, record=record, state=state)
+        for record in records
+        for process in record.processes
+    }
 
 
 async def _state_of(process: RecordedProcess, *, record: Record, state: State) -> ProcessState:
@@ -215,7 +277,7 @@ def _drawn(clusters: Sequence[ClusterReport]) -> RenderableType:
     table = Table("cluster", "version", "process", "address", "pid", "state", box=None, pad_edge=False)
     for cluster in clusters:
         for process in cluster.processes:
-            name = process.role if process.role in {"name server", "proxy"} else f"{process.role} {process.name}"
+            name = f"{process.role} {process.name}"
             table.add_row(cluster.name, cluster.version, name, process.address, str(process.pid), process.state)
     lines = []
     for cluster in clusters:

@@ -9,18 +9,18 @@ import signal
 import ssl
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from replicator.errors import SandboxError
 from replicator.sandbox import config, java, ports
 from replicator.sandbox.class_archive import ClassArchive
-from replicator.sandbox.process import Process, ProcessId
+from replicator.sandbox.process import EarlierProcess, Process, ProcessId
 from replicator.sandbox.spec import ClusterSpec
 from replicator.sandbox.tls import TlsFiles
 
-__all__ = ["Node", "Setup"]
+__all__ = ["Earlier", "Node", "Setup"]
 
 #: Seconds until a node answers: a JVM needs some, and many times as long where a dozen start on two cores.
 _START_SECONDS = 180.0
@@ -31,8 +31,18 @@ _UNASSISTED_SECONDS = 1.5
 _ASSIST_SECONDS = 0.5
 #: Seconds between two looks whether a node answers: what a start is prolonged by, at most.
 _PROBE_SECONDS = 0.1
+#: The port of a node in its block; the two below it are a broker's for replicas and its VIP port.
+_PORT = 2
 #: Lines at the end of a log that an error shows: a Java exception with its first frames.
 _LOG_LINES = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """A node's process that another command has started, and its port. It may have ended."""
+
+    id: ProcessId
+    port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +59,8 @@ class Setup:
     record: Callable[[Node], None] | None
     # Called with what has been done.
     say: Callable[[str], None]
+    # By the names of their directories; none of a cluster that is new.
+    earlier: Mapping[str, Earlier]
 
 
 class Node(ABC):
@@ -62,9 +74,19 @@ class Node(ABC):
         self.home = home
         self.loaded_classes = home / "loaded-classes"
         self._setup = setup
-        self._ports = ports.lease()
-        self._process: Process | None = None
-        self.port = self._ports.base + 2
+        earlier = setup.earlier.get(home.name)
+        self._ports: ports.PortBlock | None = None
+        self._process: Process | EarlierProcess | None = None
+        if earlier is None:
+            self._ports = ports.lease()
+            self.port = self._ports.base + _PORT
+        else:  # it holds its ports while it runs; they are leased again when it is to start again
+            self._process, self.port = EarlierProcess(earlier.id), earlier.port
+
+    @property
+    def block(self) -> int:
+        """The first of its ports."""
+        return self.port - _PORT
 
     @property
     def pid(self) -> int:
@@ -87,6 +109,8 @@ class Node(ABC):
         self.home.mkdir(parents=True, exist_ok=True)
         if self._setup.spec.version.startswith("4."):
             config.logging_4x(self.home)
+        if self._ports is None:
+            self._ports = ports.lease_again(self.block)
         console = self.home / "console.log"
         begin = console.stat().st_size if console.exists() else 0
         process = self._process = Process(
@@ -135,12 +159,14 @@ class Node(ABC):
     def move(self) -> None:
         """Give it other ports, to be used when it starts again."""
         before, self._ports = self._ports, ports.lease()
-        before.release()
-        self.port = self._ports.base + 2
+        if before is not None:
+            before.release()
+        self.port = self._ports.base + _PORT
 
     def release(self) -> None:
         """Release the ports; the node cannot be used any more."""
-        self._ports.release()
+        if self._ports is not None:
+            self._ports.release()
 
     @abstractmethod
     async def answers(self) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from replicator.errors import SandboxError
 from replicator.parent_guard import guarded
 
-__all__ = ["Process", "ProcessId"]
+__all__ = ["EarlierProcess", "Process", "ProcessId"]
 
 #: Seconds between two looks whether a process has ended: tests wait for many, and a look costs a read of /proc.
 _POLL_SECONDS = 0.02
@@ -54,6 +54,22 @@ class ProcessId:
                 return False
             await asyncio.sleep(_POLL_SECONDS)
         return True
+
+
+class EarlierProcess:
+    """One that another command has started; it is nobody's child any more."""
+
+    def __init__(self, identity: ProcessId) -> None:
+        self.id = identity
+
+    def running(self) -> bool:
+        return self.id.running()
+
+    def signal(self, number: signal.Signals) -> None:
+        self.id.signal(number)
+
+    async def ended(self, *, seconds: float) -> bool:
+        return await self.id.ended(seconds=seconds)
 
 
 class Process:

@@ -20,6 +20,7 @@ from replicator.worker.agenda import Agenda
 from replicator.worker.connectors import Routes
 from replicator.worker.forgotten_brokers import ForgottenBrokers
 from replicator.worker.task_runner import TaskRunner
+from replicator.worker.unseen_sides import unseen
 
 __all__ = ["Refresher"]
 
@@ -90,20 +91,20 @@ class Refresher:
                 log.debug("refresh failed again", reason=reason)
         if not failures and self._reminder.over():
             log.info("both clusters are refreshed again")
-        unseen = {
+        failed = {
             side: each
             for side, each in zip(self._sides, ended, strict=False)  # what ended after them are the logs
             if isinstance(each, BaseException)
         }
-        self.problems = [f"the {side} could not be looked at: {error}" for side, error in unseen.items()]
-        self.source_away = await self._sides["source"].absence(unseen.get("source"))
+        self.problems = [unseen(side, error) for side, error in failed.items()]
+        self.source_away = await self._sides["source"].absence(failed.get("source"))
         self.source_seen_at = self.source_seen_at if self.source_away else time.time()
         for route in self._routes:
             route.follow_clusters()
-        if "source" in unseen:  # none of its masters is known to be there: what was deleted would look as if away
+        if "source" in failed:  # none of its masters is known to be there: what was deleted would look as if away
             return
         self._plan()
-        if not unseen:
+        if not failed:
             self.refreshed_at = time.time()
         self._agenda.wake()
 

@@ -55,9 +55,12 @@ class Setup:
         self.asked = 0
         queues = {Queue(broker, 0): Queue("x", 0) for broker in ("alive", "dead")}
         plans = [TopicPlan(topic=f"T{i}", target_topic=f"T{i}", queue_map=queues) for i in range(TOPICS)]
-        self.source: Any = SimpleNamespace(reader=Reader, brokers=dict, is_master=lambda *_: True, is_proxy=False)
+        self.source: Any = SimpleNamespace(
+            reader=Reader, brokers=dict, is_master=lambda *_: True, is_proxy=False, refresh=AsyncMock()
+        )
         self.context: Any = SimpleNamespace(
             source=SimpleNamespace(topics={}, cluster=self.source),
+            target=SimpleNamespace(cluster=SimpleNamespace(refresh=AsyncMock(), is_proxy=True)),
             identity=Identity("e", "w"),
             settle_timeout=1.0,
             store=SimpleNamespace(begins_late=lambda *place: place in self.late),

@@ -199,10 +199,8 @@ async def test_nothing_is_handed_over_once_somebody_has_resumed_it(
 
 async def test_a_side_that_could_not_be_looked_at_is_a_problem(setup: Setup) -> None:
     """Topics may have been created there of which nobody knows; with the source dead nobody looks."""
-    setup.worker.refresher.problems = ["the source could not be looked at: refused"]
-    assert (await setup.switch())["problems"] == [
-        "the source could not be looked at: refused; topics that were created lately may be missing"
-    ]
+    setup.worker.refresher.problems = ["the brokers of the source cannot be looked up"]
+    assert (await setup.switch())["problems"] == ["the brokers of the source cannot be looked up"]
     assert (await setup.switch(source_dead=True))["problems"] == []
 
 
@@ -250,6 +248,11 @@ async def test_a_dry_run_changes_nothing(setup: Setup, capsys: pytest.CaptureFix
     assert setup.told[-1] == "would hand over"
     assert (report["dry_run"], report["stopped"], report["problems"]) == (True, False, [])
     assert "nothing was changed" in str(commands.report_of(report).renderables[0])
+    setup.source.refresh.side_effect = setup.context.target.cluster.refresh.side_effect = Unreachable("h:1", "no")
+    source, target = (await setup.switch(dry_run=True))["problems"]
+    assert source.startswith("the brokers of the source cannot be looked up: h:1 cannot be reached (no): ")
+    assert target.startswith("the brokers of the target cannot be looked up: h:1 cannot be reached (no): ")
+    assert target in (await setup.switch(dry_run=True, source_dead=True))["problems"]
 
 
 async def test_some_topics_alone(setup: Setup) -> None:

@@ -27,6 +27,14 @@ GROUP = {"group": "g", "topic": "orders", "redelivered": 0, "missed": 0, "withou
 PENDING: dict[str, Any] = {"messages": [], "uncounted": 0, "problems": []}
 
 
+class Named:
+    """A cluster whose name servers answer."""
+
+    addresses = ("h:1",)
+    is_proxy = True
+    refresh = AsyncMock()
+
+
 async def found(
     monkeypatch: pytest.MonkeyPatch,
     at: float | None,
@@ -55,7 +63,9 @@ async def found(
     route: Any = SimpleNamespace(
         keep=AsyncMock(), sync=sync, topics=topics, settings=SimpleNamespace(topics=["order", "bil+s"])
     )
-    context: Any = SimpleNamespace(metadata_refresh_interval=5.0)
+    context: Any = SimpleNamespace(
+        metadata_refresh_interval=5.0, **dict.fromkeys(("source", "target"), SimpleNamespace(cluster=Named()))
+    )
     return await under_test.readiness(route, context, seen_at=time.time(), failed_over_at=at)
 
 

@@ -226,7 +226,9 @@ async def test_applications(scene: SceneOf, source: ClusterSpec, target: Cluster
             code, found = await doctor(*flags_of(route))
         assert code == 0
         warnings = told(found, "warning")
-        assert f"are connected to the target, too: {group} (127.0.0.1)" in warnings["producers", "target"]
+        told_of = f"are connected to the target, too: {group} (127.0.0.1:"
+        assert told_of in warnings["producers", "target"]
+        assert warnings["producers", "target"].endswith(f" {group}@CLUSTERING)\n")
         assert f"at the target already: {group} (127.0.0.1); so" in warnings["groups", "target"]
         assert (
             f"in broadcasting mode, and have their offsets in their clients: {group}"
@@ -254,7 +256,8 @@ async def beating(cluster: Cluster, group: str, topic: str, *, model: str) -> As
     async with connected(cluster) as client:
         broker = client.master(cluster.brokers[0].name)
         await broker.ask(Request.HEART_BEAT, {}, body=(json.dumps(beat).encode(),))
-        assert (await read_producers(broker))[group] == {"127.0.0.1"}
+        (told,) = (await read_producers(broker))[group]
+        assert re.fullmatch(rf"127\.0\.0\.1:\d+ {re.escape(group)}@{model}", told)
         consumers = await read_consumer_clients(broker, group)
         assert consumers is not None
         assert (consumers.hosts, consumers.model) == (frozenset({"127.0.0.1"}), model)

@@ -1,9 +1,10 @@
-"""Name servers that know no broker: one of two after its return, and all of a cluster whose brokers start later."""
+"""Name servers that know no broker or are dead: one of two, all of a side, those of brokers that start later."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,10 @@ from replicator.sandbox import ClusterSpec
 from tests.support import scene as usual
 from tests.support.clusters import ClusterPool
 from tests.support.proxy import BrokerProxies
+from tests.support.readiness import asked
 from tests.support.scene import SceneOf
 from tests.support.traffic import create_topic, judge, produce
-from tests.support.worker import until
+from tests.support.worker import Worker, until
 
 
 @pytest.mark.parametrize(("side", "version"), [("source", "4.9.7"), ("target", "5.5.0")])
@@ -57,6 +59,39 @@ async def test_one_of_two_name_servers_dies_and_comes_back_empty(
         verdict = await judge(route.source, route.target, late)
         assert verdict.clean, verdict.report()
         assert verdict.copies == 200
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+async def test_all_name_servers_of_a_side_are_dead(scene: SceneOf, side: str) -> None:
+    """Copying goes on; readiness, a dry run and a failover say the same of it, until one is back."""
+    alone = ClusterSpec(name="served", version="5.3.3")
+    source, target = (alone, usual.TARGET) if side == "source" else (usual.SOURCE, alone)
+    async with scene(source=source, target=target, mistreated=(alone,)) as route:
+        (nameserver,) = (route.source if side == "source" else route.target).nameservers
+        async with route.worker() as worker, route.producer(per_second=50) as producer:
+            await until(lambda: worker.has_copied(route.topic, 20))
+            await nameserver.kill()
+            what = f"the brokers of the {side} cannot be looked up: "
+            why = f"{what}{nameserver.address} cannot be reached"
+            await until(lambda: said(ready(worker)["reasons"], why), seconds=10)
+            before = int(worker.topic(route.topic)["copied"])
+            await until(lambda: worker.has_copied(route.topic, before + 100), what="copying goes on")
+            dry = await asked(worker, "POST", "failover", {"dry_run": True})
+            assert said(dry["problems"], why), dry["problems"]
+            await nameserver.start()
+            await until(lambda: not said(ready(worker)["reasons"], what), what="its brokers have registered")
+            await producer.finish()
+            assert await worker.drain() == 0
+        await route.assert_clean(producer.acknowledged)
+
+
+def said(reasons: list[str], why: str) -> bool:
+    return any(reason.startswith(why) for reason in reasons)
+
+
+def ready(worker: Worker) -> dict[str, Any]:
+    found: dict[str, Any] = worker.ask("GET", "/connectors/route/readiness")[1]
+    return found
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

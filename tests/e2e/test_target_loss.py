@@ -137,3 +137,29 @@ async def test_a_deleted_topic_is_there_again_before_the_next_message(scene: Sce
             await route.produce(1, start=200)
             await worker.caught_up(route.topic, 401)
         await route.assert_clean()
+
+
+@pytest.mark.parametrize("state", ["PAUSED", "RUNNING"])
+async def test_a_deleted_topic_is_said_to_be_lost(scene: SceneOf, state: str) -> None:
+    """Also by a route that stands still, whose lag says nothing of it; all of it is copied again once it runs."""
+    async with scene() as route:
+        await route.produce(200)
+        async with route.worker("--metadata-refresh-interval", "5") as here:
+            await here.caught_up(route.topic, 200)
+            if state == "PAUSED":
+                here.ask("PUT", "/connectors/route/pause")
+                await until(lambda: not here.running)
+            await remove_topic(route.target, route.topic)
+
+            def said() -> bool:
+                ready = here.ask("GET", "/connectors/route/readiness")[1]
+                return any("had acknowledged: there is no topic" in why for why in ready["reasons"])
+
+            await until(said)
+            if state == "PAUSED":
+                assert here.metric("lag_messages", topic=route.topic) == 0
+                here.ask("PUT", "/connectors/route/resume")
+            await until(lambda: here.has_copied(route.topic, 400))
+            assert here.metric("target_lost_messages_total") == 200
+            await until(lambda: here.ask("GET", "/connectors/route/readiness")[1]["ready"])
+        await route.assert_clean(200)

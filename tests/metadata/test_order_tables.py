@@ -190,7 +190,9 @@ async def test_an_address_server_that_does_not_answer() -> None:
     """Which name servers there are is not known then."""
 
     class Unknown(Side):
-        addresses = ("http://addresses",)
+        @property
+        def addresses(self) -> list[str]:
+            return ["http://addresses"]
 
         async def orders(self) -> OrderTables:
             raise Unreachable("http://addresses", "away")

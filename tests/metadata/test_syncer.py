@@ -50,6 +50,14 @@ class Side:
         #: By name server: what it has of order configurations; None while it does not answer.
         self.orders_at: dict[str, dict[str, str] | None] = {"n:1": {}}
 
+    @property
+    def addresses(self) -> list[str]:
+        return [*self.orders_at]
+
+    async def refresh(self) -> None:
+        if all(each is None for each in self.orders_at.values()):
+            raise Unreachable("n:1", "away")
+
     async def orders(self) -> OrderTables:
         answers = {address: dict(each) for address, each in self.orders_at.items() if each is not None}
         return OrderTables(answers, dict.fromkeys(self.orders_at.keys() - answers, "away"))

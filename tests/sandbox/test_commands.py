@@ -147,6 +147,35 @@ def assert_messages(first: str, last: str) -> None:
     assert nowhere.stderr == f"--cluster 'x': there are {first}, {last}: name one of these\n"
 
 
+def states(cluster: str) -> dict[str, str]:
+    found = json.loads(sandbox("status", "-o", "json").stdout)["clusters"]
+    return {each["name"]: each["state"] for one in found if one["name"] == cluster for each in one["processes"]}
+
+
+def assert_brought_back(cluster: str, *, first: int, state: Path) -> None:
+    """What was killed comes back at its address with its messages and offsets; what runs is left alone."""
+    broker, server = f"{cluster}-a", f"{cluster}-namesrv"
+    before = processes(state)
+    assert sandbox("start", broker).returncode == 0  # as whoever called this has killed it
+    assert states(cluster) == {broker: "running", server: "running"}
+    assert sum(process.running() for process in before) == len(before) - 1
+    for name, left in (
+        (broker, {broker: "ended", server: "running"}),
+        (cluster, {broker: "ended", server: "ended"}),
+    ):
+        killed = sandbox("kill", name)
+        assert (killed.returncode, states(cluster)) == (0, left)
+    assert sandbox("start", broker, server).returncode == 0
+    assert states(cluster) == {broker: "running", server: "running"}
+    held = json.loads(sandbox("consume", "orders", "--cluster", cluster, "-o", "json").stdout)
+    assert len(held) >= first
+    nothing = sandbox("start", cluster)
+    assert nothing.stderr.endswith(f" s  {server}, {broker}: nothing to start, all of it runs\n")
+    unknown = sandbox("kill", "x")
+    assert unknown.returncode == 78
+    assert unknown.stderr.startswith(f"nothing is called 'x': there are {cluster}, {broker}, {server}, ")
+
+
 def test_up_status_down(state: Path) -> None:
     result = sandbox("up", "--clusters", "north,south", "--version", "4.9.7", "--target-version", "5.3.3")
     assert result.returncode == 0
@@ -175,6 +204,9 @@ def test_up_status_down(state: Path) -> None:
     assert result.returncode == 5
     assert result.stdout.count("running") == 3
     assert result.stdout.count("ended") == 1
+
+    assert_brought_back("north", first=26, state=state)
+    started += processes(state)
 
     result = sandbox("down")
     assert (result.returncode, result.stdout) == (0, "Ended north, south.\n")
@@ -205,6 +237,11 @@ def test_up_with_accounts_tls_and_brokers(state: Path) -> None:
         asyncio.run(assert_let_in(address, brokers=[f"{name}-a", f"{name}-b"], account=account, ca=Path(ca)))
 
     assert_messages("north", "south")
+    assert sandbox("kill", "north", "south-b").returncode == 0
+    assert sandbox("start", "north", "south").returncode == 0
+    assert {*states("north").values(), *states("south").values()} == {"running"}
+    assert len(sandbox("consume", "orders", "--cluster", "north").stdout.splitlines()) == 26
+    started += processes(state)
 
     assert sandbox("down").returncode == 0
     assert not any(process.running() for process in started)
@@ -213,12 +250,13 @@ def test_up_with_accounts_tls_and_brokers(state: Path) -> None:
 def test_down_spares_a_process_that_got_the_id_of_an_old_one(state: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as innocent:
         try:
-            entry = {"name": "x-a", "role": "master", "address": "127.0.0.1:1", "port": 1}
+            entry = {"name": "x-a", "directory": "x-a", "role": "master", "address": "127.0.0.1:1", "port": 1}
             process = entry | {"pid": innocent.pid, "started": ProcessId.of(innocent.pid).started - 1}
-            cluster = {"name": "x", "version": "5.3.3", "acl": "none", "tls": False, "processes": [process]}
+            cluster = {"spec": {"name": "x"}, "processes": [process], "by": [0, 0]}
             state.parent.mkdir(parents=True)
             state.write_text(json.dumps({"clusters": [cluster]}))
             assert "ended" in sandbox("status").stdout
+            assert "ended" in sandbox("kill", "x").stdout
             assert sandbox("down").returncode == 0
             assert innocent.poll() is None
         finally:
@@ -262,7 +300,13 @@ def test_a_wrong_version_is_one_line(state: Path) -> None:
     assert not state.exists()
 
 
-@pytest.mark.parametrize("command", [["topic", "orders"], ["topics"], ["produce", "orders"], ["consume", "orders"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["topic", "orders"], ["topics"], ["produce", "orders"], ["consume", "orders"]),
+        *(["kill", "east"], ["start", "east"]),
+    ],
+)
 def test_messages_without_clusters(state: Path, command: list[str]) -> None:
     result = sandbox(*command)
     assert result.returncode == 3

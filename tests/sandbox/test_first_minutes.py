@@ -13,6 +13,7 @@ import pytest
 
 from replicator.client.cluster import Cluster
 from replicator.client.offsets import read_offsets
+from tests.client.peer import unused_port
 from tests.support.terminal import Terminal
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
@@ -35,6 +36,12 @@ def typed_last(page: str) -> list[str]:
     return [re.sub(r"\s+#.*", "", line) for line in block.splitlines()]
 
 
+def typed_in_a_disaster(page: str) -> list[str]:
+    """The lines of the block in which east is killed."""
+    (block,) = re.findall(r"^```\n(replicator sandbox kill .*?\n)```$", page, re.MULTILINE | re.DOTALL)
+    return [re.sub(r"\s+#.*", "", line) for line in block.splitlines()]
+
+
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     with Terminal(tmp_path) as made:
@@ -43,7 +50,9 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_chinese_readers_type_the_same() -> None:
-    assert typed(CHINESE.read_text(encoding="utf-8")) == typed(PAGE.read_text(encoding="utf-8"))
+    chinese, english = CHINESE.read_text(encoding="utf-8"), PAGE.read_text(encoding="utf-8")
+    assert typed(chinese) == typed(english)
+    assert typed_in_a_disaster(chinese) == typed_in_a_disaster(english)
 
 
 def test_the_first_five_minutes(terminal: Terminal) -> None:
@@ -70,6 +79,40 @@ def test_the_first_five_minutes(terminal: Terminal) -> None:
     running.send_signal(signal.SIGINT)
     assert running.wait(_SECONDS) == 0
     assert "Ended east, west." in terminal.type(down)
+
+
+def test_a_rehearsed_disaster(terminal: Terminal) -> None:
+    """East dies and comes back with its data; nobody loses a message on the way to west and back."""
+    page = PAGE.read_text(encoding="utf-8")
+    _, up, topic, produce, _, replicator, _, down = typed(page)
+    ((source, target),) = re.findall(r"^replicator --source (\S+) --target (\S+)$", terminal.type(up), re.MULTILINE)
+    terminal.names = {"--source 127.0.0.1:…": f"--source {source}", "--target 127.0.0.1:…": f"--target {target}"}
+    terminal.type(topic)
+    terminal.type(produce)
+    terminal.begin(replicator)
+    terminal.until("replicator sandbox topics", r"west +orders +4 +1000\b")
+    terminal.type(typed_last(page)[0])
+    asyncio.run(synced(target, "readers"))
+    kill, failover, at_west, more, start, back, reverse, failback, at_east = typed_in_a_disaster(page)
+    assert len(re.findall(r"\bended\b", terminal.type(kill))) == 2
+    assert "copied up to offset 249" in terminal.type(failover, code=5)
+    assert terminal.type(at_west).startswith("west-a/0 10 order-40 ")
+    terminal.type(more)
+    assert len(re.findall(r"\brunning\b", terminal.type(start))) == 2
+    terminal.names = {
+        "--source 127.0.0.1:…": f"--source {target}",
+        "--target 127.0.0.1:…": f"--target {source}",
+        "8083": str(unused_port()),
+    }
+    second = terminal.begin(back)
+    terminal.until("replicator connectors list --url http://127.0.0.1:8083", "route +STOPPED")
+    assert "connector route copies west to east now" in terminal.type(reverse)
+    terminal.until("replicator sandbox topics", r"east +orders +4 +1100\b")
+    assert "connector route copies east to west now" in terminal.type(failback)
+    assert second.poll() is None
+    # Ten at east, ten at west, and on.
+    assert terminal.type(at_east).startswith("east-a/0 20 order-80 ")
+    terminal.type(down)
 
 
 async def synced(namesrv: str, group: str) -> None:

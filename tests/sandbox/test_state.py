@@ -55,7 +55,12 @@ async def test_what_starts_in_a_cluster_that_was_ended_is_refused(tmp_path: Path
     state.add(SPEC)
     await state.end("east")
     node = SimpleNamespace(
-        process_id=ProcessId(pid=1, started=1), name="east-ns", role="name server", address="127.0.0.1:1", port=1
+        process_id=ProcessId(pid=1, started=1),
+        name="east-ns",
+        home=tmp_path / "namesrv",
+        role="name server",
+        address="127.0.0.1:1",
+        port=1,
     )
     with pytest.raises(SandboxError, match="was ended while it started"):
         state.record(SPEC, cast("Any", node))

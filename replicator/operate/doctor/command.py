@@ -13,7 +13,9 @@ import typer
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
+from replicator.admin.silent_brokers import silent_brokers
 from replicator.client.discovery import Discovery
+from replicator.client.look import looking
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
 from replicator.connector.context import read_clusters
@@ -99,7 +101,8 @@ async def _examine_clusters(
         names = here.topology.cluster, there.topology.cluster
         findings.append(judge_names(*names, (settings.source, settings.target)))
     try:
-        identity = await read_clusters(settings, source, target, store)
+        async with looking(await silent_brokers(source.cluster, target.cluster)):
+            identity = await read_clusters(settings, source, target, store)
     except ReplicatorError as error:
         said = " ".join(finding.message for finding in findings)
         new = [line for line in error.message.splitlines() if line.rpartition(": ")[2] not in said]

@@ -15,6 +15,7 @@ from replicator.connector.context import ConnectorContext
 from replicator.errors import ClientError, ProtocolError
 from replicator.metadata.groups import GroupPolicy, GroupSelector, plan_groups
 from replicator.metadata.ledger import FOUND
+from replicator.observe.counted import counted
 from replicator.observe.excerpt import excerpt
 from replicator.operate.doctor.finding import Finding, good, odd, unchecked
 from replicator.routing.plan import TopicPlan
@@ -115,7 +116,8 @@ def _joined(one: ConsumerClients | None, other: ConsumerClients) -> ConsumerClie
 def judge_producers(source: Applications, target: Applications) -> Iterator[Finding]:
     """Of those that are connected to each side: whether they send to copied topics no broker says."""
     here, there = source.producers, target.producers
-    both = [f"{group} ({', '.join(sorted(there[group]))})" for group in sorted(here.keys() & there.keys())]
+    named = {group: f"{group} ({', '.join(sorted(clients))})" for group, clients in sorted(there.items())}
+    both = [told for group, told in named.items() if group in here]
     if both:
         yield odd(
             "producers",
@@ -128,7 +130,8 @@ def judge_producers(source: Applications, target: Applications) -> Iterator[Find
         return  # nobody knows, and it was said why
     if there:
         some = _OF_SOME if source.silent_on_producers or target.silent_on_producers else ""
-        message = f"{len(there)} groups are connected, none of them to the source: {excerpt(sorted(there))}{some}"
+        told = excerpt(named.values())
+        message = f"{counted(len(there), 'group is')} connected, none of them to the source: {told}{some}"
         yield good("producers", "target", message)
     else:
         yield good("producers", "target", f"none is connected{_OF_SOME if target.silent_on_producers else ''}")

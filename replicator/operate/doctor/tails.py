@@ -214,8 +214,9 @@ def _strangers(topic: str, tails: Sequence[Tail], identity: Identity, now: float
             topic,
             f"others have written to it, last {_ago(newest)} ago: {foreign} of the last messages of its queues are"
             " not copies; they stay, and are counted as foreign",
-            "stop those producers until the switch, or choose another name with --rename; between two opposite"
-            " routes it is as it should be",
+            "the line `producers` below, which --quiet leaves out, names who is connected there: stop those that"
+            " send to it until the switch, or choose another name with --rename; between two opposite routes it is"
+            " as it should be",
         )
     others = {cluster for tail in tails for cluster in tail.others} - {identity.target}
     if others:

@@ -57,7 +57,10 @@ def allocated(url: Url = HERE, output: Shown = Output.TABLE) -> None:
 
 
 def lag(url: Url = HERE, output: Shown = Output.TABLE) -> None:
-    """Show how far behind each topic is. Exit code 5: the source cannot be reached, so that is not known."""
+    """Show how far behind each topic is. Exit code 5: the source cannot be reached, so that is not known.
+
+    It is what was not read at the source yet. What the target has lost since, `replicator readiness` names.
+    """
     found = Rest(url).get("/connectors/list")
     show({name: held["status"]["topics"] for name, held in found.items()}, output, lag_table(found))
     if away_lines(found):

@@ -9,6 +9,7 @@ from contextvars import Context
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 from structlog.contextvars import bound_contextvars, merge_contextvars
@@ -43,6 +44,7 @@ async def test_what_is_not_known_is_not_ready(setup: Setup, monkeypatch: pytest.
         return Pending()
 
     monkeypatch.setattr("replicator.admin.readiness.pending_messages", nothing_waits)
+    monkeypatch.setattr("replicator.admin.readiness.silent_brokers", AsyncMock(return_value={}))
     monkeypatch.setattr("replicator.admin.readiness.reason_of_none", lambda _: [])  # the scene has no topics
     assert (await readiness(setup.route, setup.context, seen_at=time.time() - 80))["ready"]
     old = await readiness(setup.route, setup.context, seen_at=time.time() - 100)
@@ -52,6 +54,10 @@ async def test_what_is_not_known_is_not_ready(setup: Setup, monkeypatch: pytest.
     told = await readiness(setup.route, setup.context, seen_at=time.time())
     assert (told["ready"], len(told["reasons"])) == (False, 3)
     assert all(reason.startswith(f"{kind} at x: ") for kind, reason in zip(KINDS, told["reasons"], strict=True))
+    setup.target.away, setup.source.orders_at = set(), {"n:1": None}
+    (one,) = (await readiness(setup.route, setup.context, seen_at=time.time() - 100))["reasons"]
+    assert one.startswith("the brokers of the source cannot be looked up: n:1 cannot be reached (away): ")
+    setup.target.away, setup.source.orders_at = {"x"}, {"n:1": {}}
     look = await setup.task.plan()
     assert {(each.kind, each.broker) for each in look.unasked} == {(kind, "x") for kind in KINDS}
 

@@ -48,7 +48,10 @@ def test_producers() -> None:
     assert [each.message for each in judge_producers(producers(), producers())] == ["none is connected"]
     here, there = producers(pay="10.0.0.1"), producers(other="10.0.0.2")
     (found,) = judge_producers(here, there)
-    assert (found.level, found.message) == (Level.OK, "1 groups are connected, none of them to the source: other")
+    assert (found.level, found.message) == (
+        Level.OK,
+        "1 group is connected, none of them to the source: other (10.0.0.2)",
+    )
     (found,) = judge_producers(here, producers(other="10.0.0.2", pay="10.0.0.3"))
     assert found.level is Level.WARNING
     assert "pay (10.0.0.3)" in found.message
