@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 from collections.abc import Iterator
@@ -60,6 +61,8 @@ class Worker(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def worker() -> Iterator[type[Worker]]:
+    gc.collect()  # else Python may warn on standard error of what tests before have left open
+
     class Own(Worker):
         said, over = threading.Event(), threading.Event()
 
