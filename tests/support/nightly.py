@@ -42,6 +42,7 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_pending_messages.py::test_delayed_messages_and_transactions[5.3.3-True]",
         "tests/e2e/test_pop_consumers.py::test_delayed_and_transactional_messages[DELAY]",
         "tests/e2e/test_pop_consumers.py::test_delayed_and_transactional_messages[TRANSACTION]",
+        "tests/e2e/test_pop_consumers.py::test_in_order_groups_go_on_where_they_are[python]",
         "tests/e2e/test_pop_consumers.py::test_priorities",
         "tests/e2e/test_pop_consumers.py::test_retries_come_along[older]",
         "tests/e2e/test_pop_consumers.py::test_the_client_for_python",
