@@ -49,6 +49,7 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_pop_consumers.py::test_what_consumers_hold_is_delivered_at_the_target[push]",
         "tests/e2e/test_pop_producers.py::test_the_type_of_a_topic_holds_at_the_target[NORMAL-fifo]",
         "tests/e2e/test_proxy_source.py::test_named_topics_are_copied_through_a_proxy[5.3.3]",
+        "tests/e2e/test_proxy_source.py::test_a_proxy_with_tls[5.3.3]",
         "tests/e2e/test_reading_slaves.py::test_a_slave_serves_when_the_master_is_gone[4.9.7]",
         "tests/e2e/test_refused_topics.py::test_kinds_that_cannot_be_copied[5.3.3-kinds]",
         "tests/e2e/test_route.py::test_everything_crosses_once_in_order_and_unchanged[5.5.0-4.9.7]",
