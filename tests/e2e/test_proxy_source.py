@@ -13,6 +13,7 @@ from replicator.admin.pending_messages import UNTOLD
 from replicator.exit_codes import ExitCode
 from replicator.sandbox import Cluster, ClusterSpec, tls
 from tests.support.clusters import ClusterPool
+from tests.support.compatibility_record import tried
 from tests.support.guide import Guide
 from tests.support.offsets import commit, make_group
 from tests.support.readiness import asked, exact, ready
@@ -47,6 +48,7 @@ async def test_named_topics_are_copied_through_a_proxy(
     topic, group = topic_name("t"), topic_name("g")
     target = await clusters.get(WEST)
     async with clusters.lent(spec) as source:
+        tried(source.spec.version, target.spec.version)
         await create_topic(source, topic, queues=3)
         await make_group(source, group)
         await make_group(target, group)

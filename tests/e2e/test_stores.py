@@ -44,7 +44,7 @@ async def test_brokers_with_rocksdb_are_killed(version: str, scene: SceneOf) -> 
         await route.assert_clean()
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+@pytest.mark.parametrize("version", ["4.9.7", "5.1.4", "5.3.3", "5.5.0"])
 async def test_dledger_elects_another_leader(version: str, scene: SceneOf, tmp_path: Path) -> None:
     async with (
         Ledger(version, tmp_path / "ledger") as source,

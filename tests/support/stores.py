@@ -7,10 +7,12 @@ from typing import Final
 
 from tests.support.narrow import TINY_FILES
 
-__all__ = ["ROCKSDB", "TIERED"]
+__all__ = ["ROCKSDB", "TIERED", "TIMERS"]
 
 #: Queues, topics, groups and their offsets are in RocksDB.
 ROCKSDB: Final = MappingProxyType({"storeType": "defaultRocksDB"})
+#: Messages of the timer are in RocksDB (5.5).
+TIMERS: Final = MappingProxyType({"timerRocksDBEnable": "true"})
 #: Messages are copied to a second store, where they are found when their commit log is deleted.
 TIERED: Final = MappingProxyType(
     TINY_FILES
