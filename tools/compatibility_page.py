@@ -38,7 +38,7 @@ _END = """
 |---|---|
 | timer messages, message types, attributes of topics | 5.x; a target of 4.9 gets the messages as plain ones, and topics without attributes |
 | ACL 2.0 | 5.3 and later; 4.9 and 5.1 have ACL 1.0 ([accounts](ACL.md)) |
-| POP, Proxies | 5.x |
+| POP, Proxies | 5.x; of a source of 5.1.4 it is not known [what POP consumers hold](GUARANTEES.md#what-is-not-promised) |
 | controllers that elect masters | 5.x |
 | messages up to 4 MiB by default | all; a target's `maxMessageSize` decides ([`on_error`](CONFIG.md)) |
 
