@@ -84,7 +84,7 @@ FEATURES: Final = (
         "tests/e2e/test_dlq_topics.py::test_dead_letters_come_along_and_back",
     ),
     Feature(
-        "topics, queues and offsets in RocksDB (`storeType=defaultRocksDB`)",
+        "topics, queues and offsets in RocksDB (`storeType=defaultRocksDB`; on 5.5.0 `configManagerVersion=v2`)",
         "tests/e2e/test_stores.py::test_rocksdb_on_both_sides",
         "4.9 has no RocksDB",
     ),
