@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The tests that need no brokers, no Spark and no network.
 ALONE = -n 2 --dist loadgroup -m "not (brokers or spark or fetched or worlds or nightly)"
 
-.PHONY: help demo test nightly check coverage lint style bench simulate soak mutants dist site audit fuzz venv lock clean
+.PHONY: help demo test nightly compatibility check coverage lint style bench simulate soak mutants dist site audit fuzz venv lock clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,10 @@ test: style ## All checks, and all tests but the longest (ARGS goes to pytest)
 nightly: style $(TOOLS) ## All checks and all tests, and the floor of branch coverage (ARGS goes to pytest)
 	$(call with_types,-n 2 --dist loadgroup $(ARGS))
 	@$(MAKE) --no-print-directory coverage ARGS=
+
+compatibility: $(STAMP) ## Run and record the tests of docs/COMPATIBILITY.md, and write it (ARGS goes to pytest: -k for some)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup --compatibility docs/compatibility.json $(ARGS); tests=$$?; \
+	$(BIN)/python -m tools.compatibility_page && exit $$tests
 
 check: style ## All that needs no brokers, no Spark and no network, in two minutes (ARGS goes to pytest)
 	$(call with_types,$(ALONE) $(ARGS))

@@ -14,7 +14,8 @@ from tests.support.attempt import ATTEMPT, attempt
 
 pytest_plugins = [
     "tests.support.clusters",
-    "tests.support.nightly",
+    "tests.support.nightly",  # before those that import it
+    "tests.support.compatibility_record",
     "tests.support.s3",
     "tests.support.scene",
     "tests.support.second_attempts",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from replicator.sandbox.spec import ClusterSpec
+from replicator.sandbox.tls import TlsFiles
 
 __all__ = ["ACCESS_KEY", "SECRET_KEY", "broker", "logging_4x", "nameserver", "proxy"]
 
@@ -109,8 +110,12 @@ def broker(
     return _write(home / "conf" / "broker.conf", _lines(settings | dict(spec.properties)))
 
 
-def proxy(home: Path, *, spec: ClusterSpec, namesrv: str, port: int) -> Path:
-    """Write a Proxy's files below `home`; the path of its configuration. gRPC at `port`, remoting at the next."""
+def proxy(home: Path, *, spec: ClusterSpec, namesrv: str, port: int, tls: TlsFiles | None = None) -> Path:
+    """Write a Proxy's files below `home`; the path of its configuration. gRPC at `port`, remoting at the next.
+
+    Args:
+        tls: what it proves itself with. Without it has a certificate of its own making, as by default.
+    """
     settings = {
         "rocketMQClusterName": spec.name,
         "proxyClusterName": spec.name,
@@ -128,6 +133,12 @@ def proxy(home: Path, *, spec: ClusterSpec, namesrv: str, port: int) -> Path:
         "subscriptionGroupConfigCacheExpiredSeconds": 2,
         "subscriptionGroupConfigCacheRefreshSeconds": 1,
     }
+    if tls is not None:  # here, since it overrides the properties that brokers read
+        settings |= {
+            "tlsTestModeEnable": False,
+            "tlsKeyPath": str(tls.server_key),
+            "tlsCertPath": str(tls.server_cert),
+        }
     return _write(home / "conf" / "rmq-proxy.json", json.dumps(settings, indent=1) + "\n")
 
 

@@ -51,7 +51,8 @@ class Proxy(Node):
 
     def _arguments(self) -> list[str]:
         namesrv = ";".join(each.address for each in self._nameservers)
-        path = config.proxy(self.home, spec=self._setup.spec, namesrv=namesrv, port=self.port)
+        setup = self._setup
+        path = config.proxy(self.home, spec=setup.spec, namesrv=namesrv, port=self.port, tls=setup.tls)
         return ["-pc", str(path)]
 
     def _memory(self) -> Sequence[str]:

@@ -104,8 +104,8 @@ class ClusterSpec:
                 f"RocketMQ {self.version} has no Proxy in the sandbox",
                 hint=f"proxy works with {' and '.join(PROXY_VERSIONS)}",
             )
-        if self.acl != "none" or self.tls:
-            raise ConfigError("proxy goes with neither acl nor tls", hint="leave them out")
+        if self.acl != "none":
+            raise ConfigError("proxy does not go with acl", hint="leave one of them out")
 
     def __hash__(self) -> int:  # the generated one cannot hash a mapping
         return hash((self.name, self.version, self.brokers, self.acl, tuple(sorted(self.properties.items()))))

@@ -40,7 +40,9 @@ async def stored_at_target(route: Scene) -> list[StoredMessage]:
     return stored
 
 
-@pytest.mark.parametrize(("kind", "flags", "version"), [("zlib", 0x001, "4.9.7"), ("zstd", 0x201, "5.5.0")])
+@pytest.mark.parametrize(
+    ("kind", "flags", "version"), [("zlib", 0x001, "4.9.7"), ("zstd", 0x201, "5.1.4"), ("zstd", 0x201, "5.5.0")]
+)
 async def test_long_bodies_take_less_and_stay_what_they_are(
     scene: SceneOf, kind: str, flags: int, version: str
 ) -> None:

@@ -24,7 +24,7 @@ from tests.support.javatool import Order, java_produce, java_read_topic
 from tests.support.traffic import RESERVED, connected, create_topic, judge, raw_topic, send, send_alone
 from tests.support.worker import Worker
 
-VERSIONS = [("4.9.7", "5.5.0"), ("5.5.0", "4.9.7"), ("5.3.3", "5.3.3")]
+VERSIONS = [("4.9.7", "5.5.0"), ("5.5.0", "4.9.7"), ("5.3.3", "5.3.3"), ("5.1.4", "5.5.0"), ("5.5.0", "5.1.4")]
 Key = dict[str, str]
 
 #: As a broker appends it to the properties of what it stores.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,11 @@ from acl_sync.model import Account, Rule
 from replicator.routing.parked import parked_topics
 from replicator.sandbox import Cluster
 from tests.support.clusters import ClusterPool
-from tests.support.least_rights import Guarded, guarded
+from tests.support.least_rights import READS_POP, READS_RETRIES, WRITES_RETRIES, Guarded, guarded, with_groups
 from tests.support.offsets import are_at, commit, make_group
-from tests.support.traffic import create_topic, produce, raw_topic
+from tests.support.pop import pop
+from tests.support.readiness import asked, ready
+from tests.support.traffic import connected, create_topic, produce, raw_topic, send_alone
 from tests.support.waiting import send_waiting
 from tests.support.worker import SYNC_QUICKLY, Worker, group_of_test, until
 
@@ -40,6 +43,39 @@ async def test_least_rights(clusters: ClusterPool, tmp_path: Path) -> None:
                 what="the group's offset follows",
             )
             assert "refused" not in worker.log
+
+
+async def test_least_rights_of_retries(clusters: ClusterPool, tmp_path: Path) -> None:
+    """Retry topics are copied; a failover puts into one what a POP group holds, and a second one finds it."""
+    async with guarded(clusters) as here:
+        source, target = here.source.cluster, here.target.cluster
+        retry = f"%RETRY%{here.group}"
+        await here.source.put(with_groups(here.reader, READS_RETRIES, *READS_POP))
+        await here.target.put(with_groups(here.writer, WRITES_RETRIES))
+        await make_group(source, here.group)
+        await create_topic(source, retry, queues=1)
+        async with connected(source) as client:
+            await send_alone(client, "east-a", retry, 0, b"again", {})
+        held = {message.content for message in await pop(source, here.topic, here.group, count=8, invisible_s=300)}
+        assert len(held) == 8
+        async with here.worker(tmp_path, "--retry-topics") as worker:
+            await worker.caught_up(here.topic, 100)
+            await worker.caught_up(retry, 1)
+            await until(partial(_knows_of, worker, here.topic, len(held)), what="what is held is known")
+            await ready(worker)
+            for _ in range(2):
+                report = await asked(worker, "POST", "failover", {"drain_timeout": 20})
+                assert report["problems"] == []
+                counts = [each["to_retry_topic"] for each in report["groups"] if each["topic"] == here.topic]
+                assert sum(counts) == len(held)
+            assert "refused" not in worker.log
+        found = (await raw_topic(target, f"{retry}_{here.topic}")).values()
+        assert Counter(message.content for messages in found for message in messages) == Counter(held)
+
+
+async def _knows_of(worker: Worker, topic: str, held: int) -> bool:
+    groups = (await asked(worker, "GET", "readiness"))["groups"]
+    return held == sum(int(each["in_flight"]) for each in groups if each["topic"] == topic)
 
 
 async def _has_messages(cluster: Cluster, name: str) -> bool:

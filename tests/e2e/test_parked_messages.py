@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -23,6 +23,7 @@ from tests.support.clusters import ClusterPool
 from tests.support.group import plain
 from tests.support.readiness import asked, health, ready
 from tests.support.scene import SceneOf
+from tests.support.stores import TIMERS
 from tests.support.traffic import create_topic, raw_topic
 from tests.support.waiting import recall, send_waiting
 from tests.support.worker import SYNC_QUICKLY, Worker, group_of_test, signing, until
@@ -46,11 +47,17 @@ async def parked(cluster: Cluster, topic: str) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize(("version", "target"), [("4.9.7", "5.5.0"), ("5.3.3", "5.3.3"), ("5.5.0", "4.9.7")])
-async def test_waiting_messages_are_parked(version: str, target: str, scene: SceneOf) -> None:
+@pytest.mark.parametrize(
+    ("version", "target", "kept"),
+    [("4.9.7", "5.5.0", {}), ("5.3.3", "5.3.3", {}), ("5.5.0", "4.9.7", {}), ("5.5.0", "5.5.0", TIMERS)],
+    ids=["4.9.7", "5.3.3", "5.5.0", "timers in RocksDB"],
+)
+async def test_waiting_messages_are_parked(
+    version: str, target: str, kept: Mapping[str, str], scene: SceneOf
+) -> None:
     """Those of the route's topics that are not delivered yet, with their due times; once, though started twice."""
     timers = version != "4.9.7"
-    source = ClusterSpec(name="east", version=version)
+    source = ClusterSpec(name="east", version=version, properties=kept)
     async with scene(source=source, target=ClusterSpec(name="west", version=target), queues=2) as route:
         await create_topic(route.source, f"{route.topic}-other", queues=2)
         await send_waiting(route.source, route.topic, ["over"], level=1)
@@ -121,17 +128,26 @@ async def some_are_released(cluster: Cluster, topic: str) -> bool:
     return any(topic.encode() in m.properties for each in timers for m in each)
 
 
-@pytest.mark.parametrize("version", ["5.5.0", "4.9.7"])
+@pytest.mark.parametrize(
+    ("version", "target_version", "kept"),
+    [("5.3.3", "5.5.0", {}), ("5.3.3", "4.9.7", {}), ("5.5.0", "5.5.0", TIMERS)],
+    ids=["5.3.3-5.5.0", "5.3.3-4.9.7", "timers in RocksDB"],
+)
 async def test_the_site_is_lost(
-    version: str, clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+    version: str,
+    target_version: str,
+    kept: Mapping[str, str],
+    clusters: ClusterPool,
+    tmp_path: Path,
+    topic_name: Callable[[str], str],
 ) -> None:
     """1,000 delayed and 1,000 timer messages, 100 of them recalled: 1,900 arrive once, though workers are killed.
 
     It takes as long as the delays, within which all is parked and the site is lost.
     """
     topic = topic_name("t")
-    target = await clusters.get(ClusterSpec(name="west", version=version))
-    async with clusters.fresh(ClusterSpec(name="east", version="5.3.3")) as source:
+    target = await clusters.get(ClusterSpec(name="west", version=target_version))
+    async with clusters.fresh(ClusterSpec(name="east", version=version, properties=kept)) as source:
         await create_topic(source, topic, queues=2)
         flags = ("--topics", topic, *FLAGS)
         async with Worker(source, target, tmp_path / "old", *flags) as old:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +12,30 @@ from replicator.sandbox import ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import Order, java_produce
 from tests.support.readiness import asked
+from tests.support.stores import TIMERS
 from tests.support.traffic import create_topic
 from tests.support.worker import SYNC_QUICKLY, Worker, until
 
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.mark.parametrize(("version", "timers"), [("4.9.7", False), ("5.3.3", True), ("5.5.0", True)])
+@pytest.mark.parametrize(
+    ("version", "timers", "kept"),
+    [("4.9.7", False, {}), ("5.3.3", True, {}), ("5.5.0", True, {}), ("5.5.0", True, TIMERS)],
+    ids=["4.9.7", "5.3.3", "5.5.0", "timers in RocksDB"],
+)
 async def test_delayed_messages_and_transactions(
-    version: str, timers: bool, clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+    version: str,
+    timers: bool,
+    kept: Mapping[str, str],
+    clusters: ClusterPool,
+    tmp_path: Path,
+    topic_name: Callable[[str], str],
 ) -> None:
     """Delivered, committed and rolled back ones wait no more, and those of other topics are not counted."""
     topic, other = topic_name("t"), topic_name("other")
     source, target = await clusters.pair(
-        ClusterSpec(name="east", version=version), ClusterSpec(name="west", version="5.3.3")
+        ClusterSpec(name="east", version=version, properties=kept), ClusterSpec(name="west", version="5.3.3")
     )
     for each in (topic, other):
         await create_topic(source, each, queues=2)

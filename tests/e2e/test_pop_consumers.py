@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
-from tests.support.grpctool import Got, grpc_consume, grpc_produce
+from tests.support.grpctool import Got, grpc_consume, grpc_produce, judge_exact
 from tests.support.offsets import make_group
 from tests.support.pygrpc import python_consume
 from tests.support.readiness import asked, health, ready
@@ -105,14 +104,6 @@ def judge(before: list[Got], after: list[Got], told: dict[str, Any], wanted: set
     assert held <= {*there}
     assert len(done & {*there}) == told["acknowledged_after"]
     assert {each.body for each in after if each.attempt > 1} >= (held if told["to_retry_topic"] else set())
-
-
-def judge_exact(before: list[Got], after: list[Got], wanted: set[str]) -> None:
-    """What was held comes again, marked as a further attempt, and what was never delivered; nothing else."""
-    done = {each.body for each in before if each.acknowledged}
-    held = {each.body for each in before if not each.acknowledged}
-    assert Counter(each.body for each in after) == Counter(wanted - done)
-    assert {each.body for each in after if each.attempt > 1} == held
 
 
 @pytest.mark.parametrize(("push_first", "push_then"), [(False, True), (True, False)], ids=["simple", "push"])
@@ -252,18 +243,25 @@ async def test_the_client_for_python(
     judge(before, after, told, {str(i) for i in range(ALL)})
 
 
+@pytest.mark.parametrize("python", [False, True], ids=["java", "python"])
 async def test_in_order_groups_go_on_where_they_are(
-    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], *, python: bool
 ) -> None:
     """FIFO: offsets move with acknowledgements only; at the target the order of each message group holds."""
     topic, group = topic_name("t"), short(topic_name("g"))
+
+    async def consume(cluster: Cluster, **options: Any) -> list[Got]:
+        if python:
+            return await python_consume(cluster.proxy.address, topic, group, tmp_path, **options)
+        return await grpc_consume(cluster.proxy.address, topic, group, invisible_s=120, **options)
+
     source, target = await scene(clusters, topic, group, "FIFO", consumeMessageOrderly=True)
     await grpc_produce(source.proxy.address, topic, ALL, type_="fifo")
-    before = await grpc_consume(source.proxy.address, topic, group, count=FIRST, hold={"31"}, invisible_s=120)
+    before = await consume(source, count=FIRST, hold={"31"})
     flags = ("--topics", topic, "--sync-groups", group, *SYNC_QUICKLY)
-    async with Worker(source, target, tmp_path, *flags) as worker:
+    async with Worker(source, target, tmp_path / "worker", *flags) as worker:
         await switched(worker, topic, 0)
-    after = await grpc_consume(target.proxy.address, topic, group)
+    after = await consume(target)
     done = {each.body for each in before if each.acknowledged}
     assert done | {each.body for each in after} == {str(i) for i in range(ALL)}
     of_groups: dict[str, list[int]] = {}

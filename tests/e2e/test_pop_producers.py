@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from replicator.sandbox import ClusterSpec
-from tests.e2e.test_pop_consumers import ALL, judge_exact, short, switched
+from tests.e2e.test_pop_consumers import ALL, short, switched
 from tests.support.clusters import ClusterPool
-from tests.support.grpctool import grpc_consume, grpc_produce
+from tests.support.grpctool import grpc_consume, grpc_produce, judge_exact
 from tests.support.javatool import JavaToolError
 from tests.support.offsets import make_group
 from tests.support.traffic import create_topic, raw_topic, topics_of

@@ -11,8 +11,9 @@ import pytest
 
 from replicator.admin.pending_messages import UNTOLD
 from replicator.exit_codes import ExitCode
-from replicator.sandbox import Cluster, ClusterSpec
+from replicator.sandbox import Cluster, ClusterSpec, tls
 from tests.support.clusters import ClusterPool
+from tests.support.compatibility_record import tried
 from tests.support.guide import Guide
 from tests.support.offsets import commit, make_group
 from tests.support.readiness import asked, exact, ready
@@ -47,6 +48,7 @@ async def test_named_topics_are_copied_through_a_proxy(
     topic, group = topic_name("t"), topic_name("g")
     target = await clusters.get(WEST)
     async with clusters.lent(spec) as source:
+        tried(source.spec.version, target.spec.version)
         await create_topic(source, topic, queues=3)
         await make_group(source, group)
         await make_group(target, group)
@@ -95,6 +97,40 @@ async def _agree(source: Cluster, target: Cluster, group: str, topic: str) -> bo
     except AssertionError:
         return False
     return True
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
+async def test_a_proxy_with_tls(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], version: str
+) -> None:
+    """Its certificate is checked; without TLS, or with another authority, the start says so."""
+    topic, group = topic_name("t"), topic_name("g")
+    encrypted = ClusterSpec(name="east", version=version, brokers=2, tls=True, proxy=True)
+    source, target = await clusters.pair(encrypted, WEST)
+    await create_topic(source, topic, queues=2)
+    await produce(source, topic, 400)
+    for cluster in (source, target):
+        await make_group(cluster, group)
+    await commit(source, group, topic, {("east-a", 0): 30, ("east-b", 1): 40})
+    proxy = source.proxy.remoting_address
+    given = flags(topic, "--sync", "offsets", "--sync-groups", group, "--sync-offsets-interval", "0.5")
+    verified = ("--source-tls-mode", "verify", "--source-tls-ca-file")
+    other = str(tls.make(tmp_path / "tls", client_auth=False).ca)
+    for number, wrong in enumerate([(), (*verified, other)]):
+        refused = Worker(proxy, target, tmp_path / f"{number}", *given, *wrong)
+        await refused.start(ready=False)
+        assert await refused.wait() == ExitCode.UNUSABLE
+    assert "its certificate is not trusted" in refused.log
+    async with Worker(proxy, target, tmp_path / "worker", *given, *verified, str(source.ca_file)) as worker:
+        await worker.caught_up(topic, 400)
+        await ready(worker)
+        await exact(source, target, group, topic)
+        await source.proxy.kill()
+        await produce(source, topic, 100, start=400)
+        await source.proxy.start()
+        await worker.caught_up(topic, 500)
+        assert await worker.drain() == 0
+    await same_bytes(source, target, topic)
 
 
 async def test_another_replica_becomes_the_master_behind_a_proxy(

@@ -27,7 +27,7 @@ def _read_at(worker: Worker) -> str:
     return str(last)
 
 
-@pytest.mark.parametrize("version", ["5.3.3", "4.9.7"])
+@pytest.mark.parametrize("version", ["5.3.3", "5.1.4", "4.9.7"])
 async def test_a_slave_serves_when_the_master_is_gone(clusters: ClusterPool, scene: SceneOf, version: str) -> None:
     """What the master had replicated to it goes on being copied, far beyond what had been read by then.
 

@@ -17,21 +17,26 @@ import pytest
 
 from acl_sync import broker_acl
 from acl_sync.model import GET, PUB, SUB, Dialect, Kind, Rule
-from replicator.client.brokers import max_offset, offset_near
+from replicator.client.brokers import max_offset, offset_at, offset_near
 from replicator.client.cluster import Cluster
-from replicator.client.groups import delete_group, forbid
-from replicator.client.pull import pull
+from replicator.client.groups import delete_group, forbid, write_group
+from replicator.client.offsets import commit_offset
+from replicator.client.pull import GROUP, pull
 from replicator.client.security import Credentials
-from replicator.client.topics import delete_topic
+from replicator.client.send import send_single
+from replicator.client.system_topics import RETRY_PREFIX
+from replicator.client.topics import TopicConfig, delete_topic, write_topic
 from replicator.errors import BrokerRefused
 from replicator.metadata.pop_checkpoints import REVIVE_PREFIX
+from replicator.protocol.batch import header_fields
 from replicator.protocol.message import StoredMessage
 from replicator.routing.dead_letter import DeadLetters
 from replicator.routing.queue_map import Queue
 from tests.support.accounts import account
 from tests.support.clusters import ClusterPool
-from tests.support.least_rights import CREATE, Guarded, guarded, right
+from tests.support.least_rights import CREATE, READS_RETRIES, WRITES_RETRIES, Guarded, guarded, right
 from tests.support.offsets import make_group
+from tests.support.traffic import create_topic
 from tests.support.worker import until
 
 pytestmark = pytest.mark.side_by_side("guarded")
@@ -91,6 +96,27 @@ async def forbids_a_group_a_topic(here: Guarded, client: Cluster) -> None:
     await forbid(client.writer("west-a"), here.group, name, readable=False)
 
 
+async def reads_retry_topics(here: Guarded, client: Cluster) -> None:
+    topic, reader = f"{RETRY_PREFIX}{here.group}", client.reader("east-a")
+    await create_topic(here.source.cluster, topic, queues=1)
+    await max_offset(reader, topic, 0)
+    await pull(reader, topic, 0, 0)
+
+
+async def writes_retry_topics(here: Guarded, client: Cluster) -> None:
+    """Those that are copied, and those that a failover puts into them what POP consumers hold."""
+    group, writer = f"{here.group}-{next(NUMBERS)}", client.writer("west-a")
+    topic = f"{RETRY_PREFIX}{group}"
+    await write_group(writer, {"groupName": group})
+    await write_topic(writer, TopicConfig(name=topic, read_queues=1, write_queues=1))
+    fields = header_fields(group=GROUP, topic=topic, queue_id=0, sys_flag=0, born_timestamp=1, reconsume_times=1)
+    await send_single(writer, fields | {"h": "0", "i": "", "m": "false"}, b"again")
+    reader = client.reader("west-a")
+    await offset_at(reader, topic, 0, 1)
+    await pull(reader, topic, 0, 0)
+    await commit_offset(writer, group, topic, 0, 0)
+
+
 async def writes_dead_letters(here: Guarded, client: Cluster) -> None:
     """And reads them, for the page."""
     topic = f"replicator_sys_dead_letter_{here.topic}_{next(NUMBERS)}"
@@ -118,6 +144,8 @@ ROLES: Final = (
     Role(deletes_a_topic, (right(Kind.TOPIC, "", DELETE),)),
     Role(deletes_a_group, (right(Kind.GROUP, "", DELETE),)),
     Role(forbids_a_group_a_topic, (right(Kind.GROUP, "", UPDATE), right(Kind.TOPIC, "", UPDATE))),
+    Role(reads_retry_topics, (READS_RETRIES,), at_source=True, less=""),
+    Role(writes_retry_topics, (WRITES_RETRIES,), less=""),
     Role(
         writes_dead_letters,
         (right(Kind.TOPIC, "replicator_sys_dead_letter", PUB, SUB, GET, CREATE),),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.address_server import served
+from tests.support.compatibility_record import tried
 from tests.support.scene import SceneOf
 from tests.support.socks import PASSWORD, USER, socks_proxy
 from tests.support.traffic import judge, produce
@@ -18,6 +19,7 @@ from tests.support.worker import SYNC_QUICKLY, Worker, command, until
 async def test_all_goes_through_it(scene: SceneOf, tmp_path: Path) -> None:
     """The proxy is away for a while: copying waits, says why, and goes on."""
     async with scene() as here, socks_proxy(tmp_path) as proxy:
+        tried(here.source.spec.version, here.target.spec.version)
         with served(here.source.namesrv) as server:
             secret = {"REPLICATOR_SOURCE__SOCKS__PASSWORD": PASSWORD}
             socks = ("--source-socks-address", proxy.address, "--source-socks-username", USER)

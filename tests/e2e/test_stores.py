@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,18 +15,22 @@ from tests.support.move import move
 from tests.support.narrow import oldest as oldest_offset
 from tests.support.narrow import retention
 from tests.support.scene import SceneOf
-from tests.support.stores import ROCKSDB, TIERED
+from tests.support.stores import CONFIG_V2, ROCKSDB, TIERED
 from tests.support.traffic import Producer
 from tests.support.worker import until
 
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
+@pytest.mark.parametrize(
+    ("version", "kept"),
+    [("5.3.3", ROCKSDB), ("5.5.0", ROCKSDB), ("5.5.0", CONFIG_V2)],
+    ids=["5.3.3", "5.5.0", "configuration v2"],
+)
 async def test_rocksdb_on_both_sides(
-    version: str, clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+    version: str, kept: Mapping[str, str], clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
-    east, west = (ClusterSpec(name=name, version=version, properties=ROCKSDB) for name in ("rock", "stone"))
+    east, west = (ClusterSpec(name=name, version=version, properties=kept) for name in ("rock", "stone"))
     source, target = await clusters.pair(east, west)
     await move(source, target, tmp_path, topic=topic_name("t"), group=topic_name("g"))
 
@@ -44,7 +48,7 @@ async def test_brokers_with_rocksdb_are_killed(version: str, scene: SceneOf) -> 
         await route.assert_clean()
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+@pytest.mark.parametrize("version", ["4.9.7", "5.1.4", "5.3.3", "5.5.0"])
 async def test_dledger_elects_another_leader(version: str, scene: SceneOf, tmp_path: Path) -> None:
     async with (
         Ledger(version, tmp_path / "ledger") as source,

@@ -24,7 +24,7 @@ SOURCE = ClusterSpec(name="east", version="5.3.3")
 SEND_BATCH, PULL, CREATE_TOPIC = 320, 11, 17
 
 
-@pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
+@pytest.mark.parametrize("version", ["5.1.4", "5.3.3", "5.5.0"])
 async def test_what_crosses_which_port(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str], version: str
 ) -> None:

@@ -25,6 +25,8 @@ from replicator.sandbox import ClusterSpec
         ({"ha": "controller", "tls": True}, "neither acl, tls nor slaves"),
         ({"tls_client_auth": True}, "needs tls"),
         ({"tls": True, "tls_permissive": True}, "both set"),
+        ({"proxy": True, "version": "4.9.7"}, "RocketMQ 4.9.7 has no Proxy"),
+        ({"proxy": True, "acl": "2.0"}, "proxy does not go with acl"),
         ({"broker_ip": "127.0.0.2", "version": "4.9.7"}, "broker_ip 127.0.0.2"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 from replicator.client.endpoint import Endpoint
 from replicator.sandbox import ClusterSpec
 from tests.spark.waiting import settled
+from tests.support.compatibility_record import tried
 from tests.support.narrow import oldest as oldest_offset
 from tests.support.narrow import retention
 from tests.support.scene import SceneOf
@@ -26,6 +27,7 @@ COUNT = 8000
 async def test_all_of_it_is_copied(command: Any, scene: SceneOf, tmp_path: Path) -> None:
     """Each message once, from the first one on, whose commit log is deleted."""
     async with scene(source=SPEC, mistreated=(SPEC,), queues=1) as here:
+        tried(here.source.spec.version, here.target.spec.version)
         await here.produce(COUNT, size=400)
         (broker,) = here.source.brokers
 

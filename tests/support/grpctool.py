@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from tests.support.javatool import SOURCES, compiled, run_java
 
-__all__ = ["Got", "grpc_consume", "grpc_produce"]
+__all__ = ["Got", "grpc_consume", "grpc_produce", "judge_exact"]
 
 _JARS = "grpc-client"
 
@@ -49,6 +50,14 @@ async def grpc_consume(
     lines = await _run(proxy, mode, topic=topic, group=group, count=count, hold=held, **_named(options))
     found = map(json.loads, lines)
     return [Got(each["body"], each["attempt"], each["group"], each["acknowledged"]) for each in found]
+
+
+def judge_exact(before: list[Got], after: list[Got], wanted: set[str]) -> None:
+    """What was held comes again, marked as a further attempt, and what was never delivered; nothing else."""
+    done = {each.body for each in before if each.acknowledged}
+    held = {each.body for each in before if not each.acknowledged}
+    assert Counter(each.body for each in after) == Counter(wanted - done)
+    assert {each.body for each in after if each.attempt > 1} == held
 
 
 def _named(options: dict[str, object]) -> dict[str, object]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from acl_sync.model import GET, PUB, SUB, Account, Kind, Pattern, Rule
+from replicator.metadata.pop_checkpoints import REVIVE_PREFIX
 from replicator.routing.parked import KINDS
 from tests.support.accounts import account
 from tests.support.acl_scene import MIDDLE, NEW, Side, a_scene
@@ -16,7 +17,17 @@ from tests.support.clusters import ClusterPool
 from tests.support.traffic import create_topic, produce
 from tests.support.worker import SYNC_QUICKLY, Worker, signing
 
-__all__ = ["CREATE", "Guarded", "guarded", "right", "without"]
+__all__ = [
+    "CREATE",
+    "READS_POP",
+    "READS_RETRIES",
+    "WRITES_RETRIES",
+    "Guarded",
+    "guarded",
+    "right",
+    "with_groups",
+    "without",
+]
 
 CREATE: Final = "Create"
 
@@ -74,6 +85,18 @@ async def guarded(clusters: ClusterPool) -> AsyncIterator[Guarded]:
 def right(kind: Kind, prefix: str, *actions: str) -> Rule:
     pattern = Pattern.PREFIXED if prefix else Pattern.ANY
     return Rule(kind=kind, pattern=pattern, name=prefix, actions=frozenset(actions))
+
+
+#: What of the records of POP a route reads at the source, beside what it reads of messages that wait.
+READS_POP: Final = (right(Kind.TOPIC, REVIVE_PREFIX, SUB, GET),)
+#: What retry topics take: brokers ask for rights to the group of the rest of their name, and to no topic.
+READS_RETRIES: Final = right(Kind.GROUP, "", SUB, GET)
+WRITES_RETRIES: Final = right(Kind.GROUP, "", SUB, GET, CREATE)
+
+
+def with_groups(who: Account, of_groups: Rule, *more: Rule) -> Account:
+    """An account with another rule of groups than what every route needs."""
+    return dataclasses.replace(who, rules=(*(rule for rule in who.rules if rule.name), of_groups, *more))
 
 
 def without(who: Account, action: str) -> tuple[Rule, ...]:

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-__all__ = ["NIGHTLY", "is_nightly", "unknown"]
+__all__ = ["NIGHTLY", "is_nightly", "missing"]
 
 NIGHTLY: Final = frozenset(
     {
@@ -20,11 +20,16 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_body_compression.py::test_clients_that_are_not_java_or_not_remoting[zstd]",
         "tests/e2e/test_body_compression.py::test_long_bodies_take_less_and_stay_what_they_are[zlib-1-4.9.7]",
         "tests/e2e/test_compatibility.py::test_a_pair",
+        "tests/e2e/test_body_compression.py::test_long_bodies_take_less_and_stay_what_they_are[zstd-513-5.1.4]",
         "tests/e2e/test_doctor.py::test_healthy_clusters[5.3.3]",
         "tests/e2e/test_exact_bytes.py::test_bodies_and_properties_of_every_kind[5.3.3-5.3.3]",
         "tests/e2e/test_exact_bytes.py::test_bodies_and_properties_of_every_kind[5.5.0-4.9.7]",
+        "tests/e2e/test_exact_bytes.py::test_bodies_and_properties_of_every_kind[5.1.4-5.5.0]",
+        "tests/e2e/test_exact_bytes.py::test_bodies_and_properties_of_every_kind[5.5.0-5.1.4]",
         "tests/e2e/test_exact_bytes.py::test_delayed_and_transactional_messages_of_the_official_client[5.3.3-5.3.3]",
         "tests/e2e/test_exact_bytes.py::test_delayed_and_transactional_messages_of_the_official_client[5.5.0-4.9.7]",
+        "tests/e2e/test_exact_bytes.py::test_delayed_and_transactional_messages_of_the_official_client[5.1.4-5.5.0]",
+        "tests/e2e/test_exact_bytes.py::test_delayed_and_transactional_messages_of_the_official_client[5.5.0-5.1.4]",
         "tests/e2e/test_fan_out.py::test_a_target_that_is_away_holds_no_other_back[minutes]",
         "tests/e2e/test_faults.py::test_a_message_larger_than_the_target_takes[fail-4.9.7]",
         "tests/e2e/test_faults.py::test_a_message_larger_than_the_target_takes[wait-4.9.7]",
@@ -37,27 +42,34 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_metadata_deletions.py::test_groups_are_deleted_after_a_quiet_minute",
         "tests/e2e/test_name_servers.py::test_one_of_two_name_servers_dies_and_comes_back_empty[target-5.5.0]",
         "tests/e2e/test_namespaces.py::test_topics_and_groups_of_a_namespace",
-        "tests/e2e/test_parked_messages.py::test_the_site_is_lost[4.9.7]",
-        "tests/e2e/test_pending_messages.py::test_delayed_messages_and_transactions[4.9.7-False]",
-        "tests/e2e/test_pending_messages.py::test_delayed_messages_and_transactions[5.3.3-True]",
+        "tests/e2e/test_parked_messages.py::test_the_site_is_lost[5.3.3-4.9.7]",
+        "tests/e2e/test_parked_messages.py::test_the_site_is_lost[timers in RocksDB]",
+        "tests/e2e/test_pending_messages.py::test_delayed_messages_and_transactions[4.9.7]",
+        "tests/e2e/test_pending_messages.py::test_delayed_messages_and_transactions[5.3.3]",
+        "tests/e2e/test_pending_messages.py::test_delayed_messages_and_transactions[timers in RocksDB]",
         "tests/e2e/test_pop_consumers.py::test_delayed_and_transactional_messages[DELAY]",
         "tests/e2e/test_pop_consumers.py::test_delayed_and_transactional_messages[TRANSACTION]",
+        "tests/e2e/test_pop_consumers.py::test_in_order_groups_go_on_where_they_are[python]",
         "tests/e2e/test_pop_consumers.py::test_priorities",
         "tests/e2e/test_pop_consumers.py::test_retries_come_along[older]",
         "tests/e2e/test_pop_consumers.py::test_the_client_for_python",
         "tests/e2e/test_pop_consumers.py::test_what_consumers_hold_is_delivered_at_the_target[push]",
         "tests/e2e/test_pop_producers.py::test_the_type_of_a_topic_holds_at_the_target[NORMAL-fifo]",
         "tests/e2e/test_proxy_source.py::test_named_topics_are_copied_through_a_proxy[5.3.3]",
+        "tests/e2e/test_proxy_source.py::test_a_proxy_with_tls[5.3.3]",
         "tests/e2e/test_reading_slaves.py::test_a_slave_serves_when_the_master_is_gone[4.9.7]",
+        "tests/e2e/test_reading_slaves.py::test_a_slave_serves_when_the_master_is_gone[5.1.4]",
         "tests/e2e/test_refused_topics.py::test_kinds_that_cannot_be_copied[5.3.3-kinds]",
         "tests/e2e/test_route.py::test_everything_crosses_once_in_order_and_unchanged[5.5.0-4.9.7]",
         "tests/e2e/test_stores.py::test_brokers_with_rocksdb_are_killed[5.3.3]",
         "tests/e2e/test_stores.py::test_dledger_elects_another_leader",
         "tests/e2e/test_stores.py::test_rocksdb_on_both_sides",
         "tests/e2e/test_target_loss.py::test_before_the_next_message[4.9.7]",
+        "tests/e2e/test_target_loss.py::test_before_the_next_message[5.1.4]",
         "tests/e2e/test_topic_selection.py::test_all_user_topics_and_no_others_by_default[4.9.7]",
         "tests/e2e/test_topic_selection.py::test_all_user_topics_and_no_others_by_default[5.1.4]",
         "tests/e2e/test_topic_selection.py::test_all_user_topics_and_no_others_by_default[5.3.3]",
+        "tests/e2e/test_vip_channel.py::test_what_crosses_which_port[5.1.4]",
         "tests/protocol/test_uniform_run.py::test_on_aarch64_the_result_is_the_same",
         "tests/spark/test_slave.py::test_history_is_read_from_the_slave[5.3.3]",
         # the same on the other side
@@ -209,12 +221,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("nightly")
 
 
-def unknown(collected: Iterable[str]) -> set[str]:
+def missing(lines: Iterable[str], collected: Iterable[str]) -> set[str]:
     """The lines that are no test, of files that are collected whole, by the ids of their tests."""
     ids = set(collected)
     known = ids | {each.partition("[")[0] for each in ids}
     files = {each.partition("::")[0] for each in ids}
-    return {line for line in NIGHTLY if line.partition("::")[0] in files and line not in known}
+    return {line for line in lines if line.partition("::")[0] in files and line not in known}
 
 
 @pytest.hookimpl(tryfirst=True)  # before any are deselected
@@ -222,5 +234,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """A line that is not a test is an error, unless single tests are asked for."""
     if any("::" in each for each in config.args):
         return
-    if lines := unknown(item.nodeid for item in items):
+    if lines := missing(NIGHTLY, (item.nodeid for item in items)):
         raise pytest.UsageError(f"{__file__} lists what is not a test: {', '.join(sorted(lines))}")

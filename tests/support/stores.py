@@ -7,10 +7,14 @@ from typing import Final
 
 from tests.support.narrow import TINY_FILES
 
-__all__ = ["ROCKSDB", "TIERED"]
+__all__ = ["CONFIG_V2", "ROCKSDB", "TIERED", "TIMERS"]
 
 #: Queues, topics, groups and their offsets are in RocksDB.
 ROCKSDB: Final = MappingProxyType({"storeType": "defaultRocksDB"})
+#: As with `ROCKSDB`, and what is set and consumed is in one database, in the newer form (5.5).
+CONFIG_V2: Final = MappingProxyType(ROCKSDB | {"configManagerVersion": "v2"})
+#: Messages of the timer are in RocksDB (5.5).
+TIMERS: Final = MappingProxyType({"timerRocksDBEnable": "true"})
 #: Messages are copied to a second store, where they are found when their commit log is deleted.
 TIERED: Final = MappingProxyType(
     TINY_FILES

@@ -22,6 +22,7 @@ from typing import Any
 from replicator.sandbox import Cluster
 from tests.support.answers import check_answer
 from tests.support.attempt import attempt
+from tests.support.compatibility_record import tried
 from tests.support.printed import check_printed
 
 __all__ = ["SYNC_QUICKLY", "Worker", "command", "group_of_test", "signing", "until"]
@@ -118,6 +119,7 @@ class Worker:
             *(() if "--sync" in flags else ("--sync", "none")),
             *flags,
         ]
+        self._clusters = source, target
         self._log_start = 0
         self._process: asyncio.subprocess.Process | None = None
 
@@ -142,6 +144,9 @@ class Worker:
 
     async def start(self, *, ready: bool = True) -> None:
         """Starts the process; `ready` waits until it serves HTTP."""
+        source, target = self._clusters
+        if isinstance(source, Cluster) and isinstance(target, Cluster):
+            tried(source.spec.version, target.spec.version)
         self.port = 0
         self._log_start = len(self.log) if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
