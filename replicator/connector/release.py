@@ -17,7 +17,7 @@ from typing import Any, Final
 from replicator.client.brokers import read_settings
 from replicator.client.pull import GROUP, message_at
 from replicator.client.send import Stored, send_batch, send_single
-from replicator.client.system_topics import RETRY_PREFIX
+from replicator.client.system_topics import RETRY_PREFIX, TIMER_TOPIC
 from replicator.connector.context import ConnectorContext
 from replicator.connector.patient_send import send_patiently
 from replicator.connector.release_lanes import Lane, Lanes, Refused
@@ -184,6 +184,8 @@ class Release:
             return self._timers[broker]
 
     async def _timer_now(self, broker: str) -> int:
+        if TIMER_TOPIC not in self._context.target.topics.get(broker, ()):
+            return 0  # as of 5.1.4: nobody sees what it was given, so the next plan would release that again
         try:
             settings = await read_settings(self._target.master(broker))
         except BrokerRefused:

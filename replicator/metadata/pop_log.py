@@ -18,6 +18,7 @@ from replicator.client.offsets import OffsetTable
 from replicator.client.pull import Subscription, pull
 from replicator.client.queue_range import read_range
 from replicator.client.system_topics import TIMER_TOPIC
+from replicator.client.topics import is_missing
 from replicator.errors import BrokerRefused, ClientError, ProtocolError
 from replicator.metadata.pop_checkpoints import (
     CHECKPOINT_TAG,
@@ -112,6 +113,12 @@ class PopLog:
             async with asyncio.timeout(_READING):
                 await self._read(broker, reader, revived)
         except (TimeoutError, ClientError, ProtocolError) as error:
+            if is_missing(error):
+                self.problems[name] = (
+                    f"what POP consumers of {name} hold, if it has any, is not known: nobody may read its timer"
+                    " (so with brokers of 5.1)"
+                )
+                return
             if not revived and not self._holds(name):
                 return  # nobody consumes there by POP
             if isinstance(error, BrokerRefused):

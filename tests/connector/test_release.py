@@ -62,6 +62,7 @@ class Target:
         self.batches: list[bytes] = []
         self.refuse: Callable[[str], None] = lambda _: None
         self.settings = {"timerWheelEnable": "true", "timerMaxDelaySec": "9999999999"}
+        self.topics = {"rmq_sys_wheel_timer"}
         self.takes_long: Callable[[str], Awaitable[None]] = _nothing
         #: Seconds that a request takes, how many are under way at each broker, and the most that ever were.
         self.line = 0.0
@@ -78,7 +79,10 @@ class Target:
         maps = {"queue_map": lambda *_: queues, "whole_queue_map": lambda *_: queues}
         cluster = SimpleNamespace(refresh=_nothing, master=lambda broker: broker, writer=lambda broker: broker)
         context: Any = SimpleNamespace(
-            store=SimpleNamespace(**{**known, **maps, **store}), unleased=cluster, sealer=self.sealer
+            store=SimpleNamespace(**{**known, **maps, **store}),
+            unleased=cluster,
+            sealer=self.sealer,
+            target=SimpleNamespace(topics=dict.fromkeys("ab", self.topics)),
         )
         return Release("route", context, lambda _: True)
 
@@ -137,6 +141,15 @@ async def test_a_group_with_a_secret_seals_what_it_releases(monkeypatch: pytest.
     assert sealer.proves_release(in_timer, b"2", b"AB")
     assert not sealer.proves_release(crammed, b"3", b"AB")
     assert len(crammed) <= properties.MAX_PROPERTIES
+
+
+async def test_a_timer_that_nobody_may_read_is_given_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of 5.1.4: a release that is repeated would not see what it was given, and give it again."""
+    target = Target(monkeypatch)
+    target.topics.clear()
+    release = target.release()
+    await release.begin(plan(overdue(1, due=LATE)), lambda: True)
+    assert (target.singles, release.done.in_timer, [*release.done.waiting]) == ([], 0, ["1"])
 
 
 async def test_after_a_bug_nothing_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:

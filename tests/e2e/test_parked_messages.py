@@ -130,8 +130,8 @@ async def some_are_released(cluster: Cluster, topic: str) -> bool:
 
 @pytest.mark.parametrize(
     ("version", "target_version", "kept"),
-    [("5.3.3", "5.5.0", {}), ("5.3.3", "4.9.7", {}), ("5.5.0", "5.5.0", TIMERS)],
-    ids=["5.3.3-5.5.0", "5.3.3-4.9.7", "timers in RocksDB"],
+    [("5.3.3", "5.5.0", {}), ("5.3.3", "4.9.7", {}), ("5.3.3", "5.1.4", {}), ("5.5.0", "5.5.0", TIMERS)],
+    ids=["5.3.3-5.5.0", "5.3.3-4.9.7", "5.3.3-5.1.4", "timers in RocksDB"],
 )
 async def test_the_site_is_lost(
     version: str,

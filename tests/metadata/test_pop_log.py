@@ -126,6 +126,16 @@ async def test_a_refusal_matters_where_groups_consume_by_pop(broker: Broker) -> 
     assert broker.log.problems == {}
 
 
+async def test_a_timer_that_nobody_may_read_is_said(broker: Broker) -> None:
+    """Brokers of 5.1.4 say that there is no such topic, also where nothing was revived yet."""
+    await broker.look()
+    assert broker.log.problems == {}
+    broker.timer += [record("ck", checkpoint())]
+    broker.fails = BrokerRefused("127.0.0.1:1", 11, 17, "the topic[rmq_sys_wheel_timer] not exist")
+    assert await broker.look() == {}
+    assert "nobody may read its timer" in broker.log.problems["a"]
+
+
 async def test_what_the_account_may_not_ask_through_a_proxy_is_said(broker: Broker) -> None:
     """Whether anybody consumes by POP is not known then."""
     broker.timer += [record("ck", checkpoint())]

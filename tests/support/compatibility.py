@@ -46,8 +46,7 @@ FEATURES: Final = (
     Feature(
         "pending messages are parked, and released when the source is dead",
         "tests/e2e/test_parked_messages.py::test_the_site_is_lost",
-        "4.9 has no timer: there the worker sends what is due; at a target of 5.1.4 timers came twice when a"
-        " failover was killed and repeated",
+        "4.9 has no timer, and nobody may read that of 5.1.4: there the worker sends what is due",
     ),
     Feature(
         "the same with accounts: ACL 1.0 to 2.0, and 2.0 to 1.0",

@@ -43,6 +43,7 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_name_servers.py::test_one_of_two_name_servers_dies_and_comes_back_empty[target-5.5.0]",
         "tests/e2e/test_namespaces.py::test_topics_and_groups_of_a_namespace",
         "tests/e2e/test_parked_messages.py::test_the_site_is_lost[5.3.3-4.9.7]",
+        "tests/e2e/test_parked_messages.py::test_the_site_is_lost[5.3.3-5.1.4]",
         "tests/e2e/test_parked_messages.py::test_the_site_is_lost[timers in RocksDB]",
         "tests/e2e/test_pending_messages.py::test_delayed_messages_and_transactions[4.9.7]",
         "tests/e2e/test_pending_messages.py::test_delayed_messages_and_transactions[5.3.3]",
