@@ -21,8 +21,8 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.mark.parametrize(
     ("version", "timers", "kept"),
-    [("4.9.7", False, {}), ("5.3.3", True, {}), ("5.5.0", True, {}), ("5.5.0", True, TIMERS)],
-    ids=["4.9.7", "5.3.3", "5.5.0", "timers in RocksDB"],
+    [("4.9.7", False, {}), ("5.1.4", True, {}), ("5.3.3", True, {}), ("5.5.0", True, {}), ("5.5.0", True, TIMERS)],
+    ids=["4.9.7", "5.1.4", "5.3.3", "5.5.0", "timers in RocksDB"],
 )
 async def test_delayed_messages_and_transactions(
     version: str,
@@ -63,15 +63,21 @@ async def test_delayed_messages_and_transactions(
         lost = await asked(worker, "POST", "failover", {"source_dead": True, "dry_run": True})
         assert lost["pending"]["messages"] == []
         assert "are lost with it" in lost["pending"]["lost"][0]
+        assert any("nobody may read its timer" in each for each in found_problems(report)) is (version == "5.1.4")
 
 
 def order(topic: str, **how: Any) -> Order:
     return Order(topic=topic, body=b"x", **how)
 
 
+def found_problems(found: dict[str, Any]) -> list[str]:
+    problems: list[str] = found["pending"]["problems"]
+    return problems
+
+
 def by_kind(found: dict[str, Any], topic: str) -> dict[str, int]:
     """The counts, after a look at what is not about them."""
     pending = found["pending"]
-    assert pending["problems"] == []
+    assert [each for each in pending["problems"] if "(so with brokers of 5.1)" not in each] == []
     assert {each["topic"] for each in pending["messages"]} <= {topic}
     return {each["kind"]: each["messages"] for each in pending["messages"]}
