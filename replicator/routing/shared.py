@@ -14,6 +14,7 @@ from replicator.routing.dispatch_barrier import DispatchBarrier
 from replicator.routing.foreign_writes import ForeignWriteInspector
 from replicator.routing.limiter import RateLimiter
 from replicator.routing.options import RouteOptions
+from replicator.routing.poll_pacer import PollPacer
 from replicator.routing.recovery_slots import RecoverySlots
 from replicator.routing.target_watch import TargetWatch
 from replicator.routing.waiting_queues import WaitingQueues
@@ -66,4 +67,5 @@ class Shared:
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
     watch: TargetWatch = field(default_factory=TargetWatch)
     auditor: Auditing | None = None
+    pacer: PollPacer = field(default_factory=PollPacer)
     waiting: WaitingQueues = field(default_factory=WaitingQueues)

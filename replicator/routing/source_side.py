@@ -215,4 +215,5 @@ class BrokerSource:
             sure_at=self._checked_at,
             end=self._end,
             slave=None if self._end is None else shared.source.slave(broker),
+            pacer=shared.pacer,
         )

@@ -27,6 +27,7 @@ from replicator.routing.faults import SourceEnded, SourceGap, SourceLost, Source
 from replicator.routing.look_back import LookBack
 from replicator.routing.options import RouteOptions
 from replicator.routing.parked import KINDS, renewed_waiting
+from replicator.routing.poll_pacer import PollPacer
 from replicator.routing.state import QueueCounters, QueueState
 from replicator.routing.window import Pull, PullWindow
 
@@ -53,6 +54,7 @@ class SourceTask:
         sure_at: when it was checked, by `now()`, that the queue is the one that was read before.
         slave: read instead of the master while that asks for it. Not where brokers filter: what a slave has lost
             could not be distinguished from what the filter skips.
+        pacer: of all that are read together.
     """
 
     def __init__(  # noqa: PLR0913 - what a queue is read with
@@ -68,6 +70,7 @@ class SourceTask:
         sure_at: float,
         end: int | None = None,
         slave: Endpoint | None = None,
+        pacer: PollPacer | None = None,
     ) -> None:
         at_slave = None if options.filtered else slave
         self._connection = connection if at_slave is None else HistoryConnection(connection, at_slave)
@@ -81,6 +84,7 @@ class SourceTask:
         self._window.depth = min(self._window.depth, options.pulls_in_flight)
         self._look_back = LookBack(connection, state, sure_at=sure_at)
         self._per_message = self._per_offset = _FIRST_ANSWER / self._window.stride
+        self._pacer = pacer or PollPacer()
         self._stopped = False
         self._waits = False
 
@@ -147,16 +151,24 @@ class SourceTask:
             self._waits = True
 
     def _send(self, pull: Pull) -> bool:
-        """Makes the pull, at once or when the line has room; whether at once.
+        """Makes the pull, at once or when the line has room; false if others have to wait for that.
 
-        What fills a hole does not wait: what came after it is of use only then. Neither does a long poll.
+        What fills a hole does not wait: what came after it is of use only then. Neither does a long poll, but for
+        its turn.
         """
+        if pull.wait:
+            self._pacer.make(lambda: self._poll(pull))
+            return True
         line, size = self._connection.line, pull.reserved
         if not size or line.has_room or (pull.offset == self._window.head and self._window.in_flight > 1):
             self._request(pull)
             return True
         line.wait(lambda: self._has_room(pull))
         return False
+
+    def _poll(self, pull: Pull) -> None:
+        if not self._stopped:
+            self._request(pull)
 
     def _has_room(self, pull: Pull) -> None:
         self._waits = False
