@@ -77,6 +77,7 @@ ELSEWHERE = {
     "replicator.settings.table": "settings/test_model.py",
     "replicator.spark.engine.quiesce": "spark/test_backfill.py",
     "replicator.spark.resident.job": "spark/resident/test_owner.py",
+    "replicator.state.sync_values": "state/test_record_types.py",
     "replicator.worker.group_part": "e2e/test_group_faults.py",
 }
 

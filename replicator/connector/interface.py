@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
+from replicator.routing.limiter import RateLimiter
 from replicator.routing.state import Phase, QueueState
 
 __all__ = ["ConnectorLifecycle", "ConnectorPlanning", "ConnectorReporting", "Pair", "WorkerConnector"]
@@ -99,7 +100,7 @@ class ConnectorReporting(Protocol):
     def copied(self) -> int: ...
 
     @property
-    def throttled_seconds(self) -> float: ...
+    def limiter(self) -> RateLimiter: ...
 
     def phases(self) -> Mapping[str, Iterable[Phase]]:
         """The tasks, each with the phases of what it consists of."""

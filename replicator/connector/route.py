@@ -176,11 +176,6 @@ class Route:
         ended = (tally for key, tally in self._context.tallies.items() if TaskId.parse(key).connector == self.name)
         return sum(tally.counters.copied for tally in ended) + sum(state.counters.copied for state in self.states)
 
-    @property
-    def throttled_seconds(self) -> float:
-        """How long batches have waited for the rate limits."""
-        return self.limiter.throttled_seconds
-
     def phases(self) -> dict[str, set[Phase]]:
         """The tasks that run here, each with the phases of its queues."""
         found = self._pairs.phases()

@@ -65,9 +65,10 @@ class Batcher:
         self._packer = packer
         self._transformed = transformed
 
-    def take(self, most: float = math.inf) -> Batch:
-        """The next batch, of `most` bytes if they are fewer than the packer's limit.
+    def take(self, messages: float = math.inf, size: float = math.inf) -> Batch:
+        """The next batch, of so many messages and bytes if they are fewer than the packer's limits.
 
+        Messages that came together stay so, whatever their number.
         It is without messages when all that the channel held had been filtered out.
         A message that is over a limit, that a transform refuses, or that is in light message queues comes alone.
         """
@@ -79,7 +80,7 @@ class Batcher:
                 break
             chunk.pack(self._packer)
             packs = chunk.packs
-            while packs and self._put(batch, packs[0], most):
+            while packs and self._put(batch, packs[0], messages, size):
                 packs.popleft()
             batch.position = packs[0].offsets[0] if packs else chunk.next_offset
             batch.last_stored = 0 if packs else chunk.last_stored
@@ -90,13 +91,13 @@ class Batcher:
             batch.held += self._channel.pop()
         return batch
 
-    def _put(self, batch: Batch, pack: Pack, most: float) -> bool:
+    def _put(self, batch: Batch, pack: Pack, messages: float, size: float) -> bool:
         """Adds `pack` if it fits into the batch; returns whether it does."""
         if batch.packs:
             packer, first, count = self._packer, batch.packs[0], batch.count + len(pack)
             if (
-                batch.size + len(pack.data) + count * packer.more > min(packer.limit, most)
-                or count > packer.max_messages
+                batch.size + len(pack.data) + count * packer.more > min(packer.limit, size)
+                or count > min(packer.max_messages, messages)
                 or pack.sys_flag != first.sys_flag
                 or pack.reconsume_times != first.reconsume_times
                 or (packer.exact_born and pack.born_timestamp != first.born_timestamp)

@@ -128,7 +128,8 @@ class SinkTask:
         while self._channel.chunks:
             if self._transforming is not None:
                 await self._transforming.see(self._channel.chunks)
-            batch = self._batcher.take(self._connection.line.portion)
+            messages, size = self._limiter.portion
+            batch = self._batcher.take(messages, min(size, self._connection.line.portion))
             self._on_taken()
             self._state.progress.left_out = batch.left_out
             try:

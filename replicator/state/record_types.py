@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 from replicator.errors import ReplicatorError
 from replicator.routing.queue_map import MAX_QUEUES, Queue
 from replicator.state import record_values as values
+from replicator.state import sync_values
 from replicator.state.record import Kind, Record, Version
 from replicator.state.record_values import Count, Text, WorkerId
 
@@ -39,17 +40,17 @@ class Skipped(NamedTuple):
 
 
 _SYNC: Final[Mapping[str, Any]] = {
-    "status": values.SyncStatus,
-    "audit": values.SyncAudit,
-    "request": values.SyncRequest,
-    "answer": values.SyncAnswer,
-    "release": values.SyncRelease,
-    "failover": values.SyncFailover,
-    "in_flight": dict[Literal["queues"], Annotated[list[values.HeldQueue], Meta(max_length=10_000)]],
-    "acl": dict[Text, values.OwnedAccounts],
+    "status": sync_values.SyncStatus,
+    "audit": sync_values.SyncAudit,
+    "request": sync_values.SyncRequest,
+    "answer": sync_values.SyncAnswer,
+    "release": sync_values.SyncRelease,
+    "failover": sync_values.SyncFailover,
+    "in_flight": dict[Literal["queues"], Annotated[list[sync_values.HeldQueue], Meta(max_length=10_000)]],
+    "acl": dict[Text, sync_values.OwnedAccounts],
 }
 #: Entries of the ledger, `connector/kind/broker/item`, by their kind.
-_LEDGER: Final[Mapping[str, Any]] = {"topics": values.SyncTopic}
+_LEDGER: Final[Mapping[str, Any]] = {"topics": sync_values.SyncTopic}
 _VALUES: Final[Mapping[Kind, Any]] = {
     Kind.CONNECTOR: values.ConnectorValue,
     Kind.TASK: values.Task,
@@ -103,7 +104,7 @@ def _type_of(kind: Kind, key: str) -> Any:
     if kind is not Kind.SYNC:
         return _VALUES[kind]
     _, _, name = key.partition("/")
-    return _SYNC.get(name) or _LEDGER.get(name.partition("/")[0], values.SyncEntry)
+    return _SYNC.get(name) or _LEDGER.get(name.partition("/")[0], sync_values.SyncEntry)
 
 
 def _refuse_depth(value: object, left: int) -> None:

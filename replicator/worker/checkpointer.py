@@ -73,10 +73,12 @@ class Progress:
             },
             "queues": sums.worst(),
             "events": recent_events.noticed(self._began),
+            "rates": self._routes.rate_uses(),
         }
         me = self._group.coordinator.me
         if status != self._store.state.get(Kind.STATUS, me):
             self._store.put(Kind.STATUS, me, status)
+        self._routes.share_rates()
         self._status_cost = cost
         self._status_at = time.monotonic()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from replicator.connector.context import ConnectorContext
 from replicator.connector.interface import ConnectorPlanning, WorkerConnector
@@ -15,8 +16,11 @@ from replicator.observe.logging import get_logger
 from replicator.plugins.registry import PluginConfig
 from replicator.routing.state import QueueState
 from replicator.routing.task_id import TaskId
+from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, Connectors, State
+from replicator.state.record import Kind
 from replicator.worker.rate_shares import rate_shares
+from replicator.worker.rate_uses import RateUses
 
 __all__ = ["Routes"]
 
@@ -45,6 +49,7 @@ class Routes:
         self._task_epochs: dict[str, int] = {}
         #: Of routes that were here before, for a counter must not shrink.
         self._throttled_before = 0.0
+        self._rate_uses = RateUses()
 
     def __iter__(self) -> Iterator[WorkerConnector]:
         return iter(list(self._routes.values()))
@@ -65,7 +70,7 @@ class Routes:
     @property
     def throttled_seconds(self) -> float:
         """How long batches have waited for the rate limits since this worker began."""
-        return self._throttled_before + sum(route.throttled_seconds for route in self._routes.values())
+        return self._throttled_before + sum(route.limiter.throttled_seconds for route in self._routes.values())
 
     @property
     def cut(self) -> int:
@@ -155,7 +160,7 @@ class Routes:
             if name in busy:
                 continue
             if (before := self._routes.pop(name, None)) is not None:
-                self._throttled_before += before.throttled_seconds
+                self._throttled_before += before.limiter.throttled_seconds
             self._forget_tallies(name)
             if connector is None:
                 continue
@@ -194,10 +199,25 @@ class Routes:
             route.problems[""] = str(error)
 
     def share_rates(self) -> None:
-        """Each worker keeps to its part of a route's limits: that of the tasks that it runs."""
-        shares = rate_shares(self._coordinator.assignment.owners, self._coordinator.running)
+        """Each worker keeps to its part of a route's limits: that of its tasks, and what others spare."""
+        told = self._context.store.state.items(Kind.STATUS)
+        shares = rate_shares(
+            self._coordinator.assignment.owners,
+            self._coordinator.running,
+            me=self._coordinator.me,
+            used={worker: status.get("rates", {}) for worker, status in told.items()},
+            limits={
+                name: (connector.settings.rate_messages, connector.settings.rate_bytes)
+                for name, connector in self._connectors.all().items()
+                if isinstance(connector.settings, RouteSettings)
+            },
+        )
         for name, route in self._routes.items():
             route.share(shares.get(name, 1.0))
+
+    def rate_uses(self) -> dict[str, dict[str, Any]]:
+        """What was used here of the connectors' rate limits since the last call, as `Status` has it."""
+        return self._rate_uses.since_last({name: route.limiter for name, route in self._routes.items()})
 
     async def make_ready(self) -> bool:
         """The leader makes the target ready for all running routes; False when it has to try again."""

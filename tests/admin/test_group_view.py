@@ -15,6 +15,7 @@ from replicator.admin.group_view import GroupView
 from replicator.api.answers import ConnectorStatus
 from replicator.connector.status import QueueSums, topic_status
 from replicator.plugins.limits import ConnectorLimits
+from replicator.routing.limiter import RateLimiter
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import RouteSettings
@@ -23,6 +24,7 @@ from replicator.state.record import Kind
 from replicator.state.record_types import fit
 from replicator.worker.checkpointer import Progress
 from replicator.worker.connectors import Routes
+from replicator.worker.rate_uses import RateUses
 from tests.support.page import PagedWorker, paged_worker
 
 FEWER, COMPACTED = "the target has it with fewer queues", "it is compacted"
@@ -42,6 +44,10 @@ async def _publish(paged: PagedWorker, problems: dict[str, dict[str, str]]) -> N
     }
     for route in routes:
         cast("Any", route).keep = AsyncMock()
+        cast("Any", route).limiter = RateLimiter(1000)
+    cast("Any", routes)._rate_uses = RateUses()
+    cast("Any", routes).share_rates = lambda: None
+    routes.rate_uses()  # so that there is something to say of them
     group: Any = SimpleNamespace(coordinator=SimpleNamespace(me="w1"))
     halted = cast("Any", SimpleNamespace(states=[]))
     await Progress(paged.store, group, routes, halted, cast("Any", None))._put_status()

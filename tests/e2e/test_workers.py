@@ -18,7 +18,7 @@ from replicator.client.topics import TopicConfig, write_topic
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, caught_up, producing, share, workers_of
-from tests.support.traffic import Producer, connected, create_topic, judge, produce, remove_topic
+from tests.support.traffic import Producer, connected, create_topic, judge, produce, raw_topic, remove_topic
 from tests.support.worker import Worker, until
 
 pytestmark = pytest.mark.timeout(400)
@@ -212,6 +212,27 @@ async def test_limits_keep_no_worker_from_leaving(
     verdict = await judge(source, target, topic)
     assert verdict.clean, verdict.report()
     assert verdict.copies == 6000
+
+
+async def test_what_one_worker_does_not_need_of_a_limit_another_has(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """One of two topics has a backlog; each worker's tasks stand for about half of the limit."""
+    source, target = await clusters.pair(EAST, WEST)
+    topics = [topic_name(f"{i}") for i in range(2)]
+    for topic in topics:
+        await create_topic(source, topic, queues=2)
+    flags = ("--topics", topic_name(".*"), "--rate-messages", "200", "--state-publish-interval", "0.5")
+    async with workers_of(source, target, tmp_path, 2, *flags) as workers:
+        await until(partial(_all_share, workers, 2), what="both share")
+        await produce(source, topics[0], 4000)
+        await until(lambda: any(worker.has_copied(topics[0], 4000) for worker in workers), what="it is copied")
+    stored = sorted(
+        message.store_timestamp for queue in (await raw_topic(target, topics[0])).values() for message in queue
+    )
+    later = stored[1000:]
+    rate = len(later) / (later[-1] - later[0]) * 1000
+    assert 150 < rate < 220, rate
 
 
 async def test_the_logs_say_who_did_what_and_why(

@@ -151,6 +151,14 @@ def test_every_message_is_in_one_batch_that_may_hold_it(
     assert made.budget.used == 0
 
 
+def test_a_batch_has_no_more_than_is_asked_for() -> None:
+    """But what came together, however much that is."""
+    made = setup([chunk([message(offset), message(offset + 1)], offset + 2) for offset in range(0, 12, 2)])
+    assert [made.batcher.take(messages=most).count for most in (5, 1, 2)] == [4, 2, 2]
+    assert made.batcher.take(size=1).count == 2
+    assert made.batcher.take().count == 2
+
+
 def test_what_is_sent_are_entries_with_provenance() -> None:
     """The body, the flag and the checksum of the message."""
     batch = setup([chunk([message(9)], 10)]).batcher.take()

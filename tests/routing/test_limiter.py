@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Coroutine
 from typing import Any
 
@@ -103,7 +104,7 @@ async def changed(limiter: RateLimiter, messages: int, size: int) -> float:
 
 @pytest.mark.parametrize(("messages", "size"), [(0, 0), (10_000, 0), (0, 10_000)])
 def test_whoever_waits_feels_a_new_rate(messages: int, size: int) -> None:
-    """At its next look, a quarter of a second later at most; the old debt is forgiven."""
+    """At its next look, a quarter of a second later at most; a long debt is forgiven."""
     limiter = RateLimiter(1)
     assert run(changed(limiter, messages, size)) <= 1.25
     assert (limiter.messages, limiter.size) == (messages, size)
@@ -127,3 +128,36 @@ def test_the_time_waited_is_counted() -> None:
     took = run(send(limiter, [(10, 1)] * 4))
     assert limiter.throttled_seconds == pytest.approx(took)
     assert took > 2
+
+
+def test_a_batch_costs_a_part_of_a_second() -> None:
+    """Else 2,048 messages would go at once, and nothing for 20 seconds, where 100 may go in one."""
+    assert RateLimiter().portion == (math.inf, math.inf)
+    assert RateLimiter(100).portion == (25.0, math.inf)
+    assert RateLimiter(0, 4000).portion == (math.inf, 1000.0)
+
+
+def test_a_debt_takes_as_long_at_another_rate() -> None:
+    async def work() -> float:
+        loop = asyncio.get_running_loop()
+        limiter = RateLimiter(100)
+        begun = loop.time()
+        await limiter.acquire(25, 0)  # a quarter of a second, but for the burst
+        limiter.set(10, 0)
+        await limiter.acquire(1, 0)
+        return loop.time() - begun
+
+    assert run(work()) == pytest.approx(0.25 - BURST, abs=0.02)
+
+
+def test_what_has_passed_is_counted_where_there_is_a_limit() -> None:
+    async def work() -> float:
+        limiter = RateLimiter(100_000)
+        await limiter.acquire(3, 40)
+        await limiter.acquire(4, 50)
+        free = RateLimiter()
+        await free.acquire(3, 40)
+        assert (limiter.passed(), free.passed()) == ((7, 90), (0, 0))
+        return 0.0
+
+    run(work())

@@ -102,7 +102,12 @@ async def test_progress_that_takes_long_to_add_up_is_told_less_often(
     monkeypatch.setattr("time.monotonic", lambda: clock.now)
     monkeypatch.setattr("time.thread_time", lambda: clock.now)
     routes: Any = SimpleNamespace(
-        keep=keep, states=[QueueState("t", Queue("a", 0), Queue("b", 0))], problems={}, connector_problems={}
+        keep=keep,
+        states=[QueueState("t", Queue("a", 0), Queue("b", 0))],
+        problems={},
+        connector_problems={},
+        rate_uses=dict,
+        share_rates=lambda: None,
     )
     group: Any = SimpleNamespace(coordinator=SimpleNamespace(me="w1"), publish=publish)
     progress = Progress(Store(tmp_path), group, routes, HALTED, cast("Any", SimpleNamespace(clean=lambda _: None)))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from replicator.routing.limiter import RateLimiter
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import QueueState
 from replicator.state.connector_configs import State
@@ -25,8 +26,8 @@ class Group:
         self.context: Any = SimpleNamespace(store=store, tallies={})
         monkeypatch.setattr(store, "made_of", lambda _: self.made)
         monkeypatch.setattr(module, "_make", self._make)
-        monkeypatch.setattr(module, "rate_shares", lambda *_: {})
-        coordinator: Any = SimpleNamespace(running=(), assignment=SimpleNamespace(owners={}))
+        monkeypatch.setattr(module, "rate_shares", lambda *_, **__: {})
+        coordinator: Any = SimpleNamespace(me="w0", running=(), assignment=SimpleNamespace(owners={}))
         connectors: Any = SimpleNamespace(all=self._all)
         self.routes = Routes(connectors, coordinator, self.context, SimpleNamespace())  # type: ignore[arg-type]
 
@@ -40,7 +41,7 @@ class Group:
         return SimpleNamespace(
             name=connector.name,
             settings=connector.settings,
-            throttled_seconds=0.0,
+            limiter=RateLimiter(),
             plan=lambda: None,
             share=lambda _: None,
             with_rates=lambda _: False,
@@ -63,7 +64,7 @@ def test_a_route_that_is_made_again_counts_on(group: Group) -> None:
     group.epochs = {"route": 1}
     group.routes.reconcile()
     route: Any = group.routes.get("route")
-    route.throttled_seconds = 5.0
+    route.limiter.throttled_seconds = 5.0
     group.ended("route")
     group.epochs = {"route": 2}
     group.routes.reconcile()
@@ -76,7 +77,7 @@ def test_nothing_is_left_of_a_connector_that_was_deleted(group: Group) -> None:
     group.epochs = {"route": 1, "other": 1}
     group.routes.reconcile()
     route: Any = group.routes.get("route")
-    route.throttled_seconds = 5.0
+    route.limiter.throttled_seconds = 5.0
     group.ended("route")
     group.ended("other")
     del group.epochs["route"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from replicator.errors import StartupError
+from replicator.routing.limiter import RateLimiter
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, Connectors, State
 from replicator.state.store import Store
@@ -20,7 +21,7 @@ from replicator.worker.connectors import Routes
 class Played:
     """A route; `meanwhile` of the scene happens while the target is made ready for it."""
 
-    throttled_seconds = 0.0
+    limiter = RateLimiter()
 
     def __init__(self, connector: Connector, scene: Scene) -> None:
         self.name = connector.name
@@ -50,7 +51,7 @@ class Scene:
             self.connectors.create(name, {"topics": [name]})
 
         monkeypatch.setattr(module, "_make", lambda connector, *_: Played(connector, self))
-        nobody: Any = SimpleNamespace(running=set(), assignment=SimpleNamespace(owners={}))
+        nobody: Any = SimpleNamespace(me="w0", running=set(), assignment=SimpleNamespace(owners={}))
         context: Any = SimpleNamespace(store=store, tallies={})
         bulk: Any = None
         self.routes = Routes(self.connectors, nobody, context, bulk)

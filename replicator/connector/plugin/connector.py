@@ -15,6 +15,7 @@ from replicator.errors import ClientError, ProtocolError, Unreachable
 from replicator.observe.logging import get_logger
 from replicator.plugins.interface import SourceConnector
 from replicator.plugins.registry import PluginConfig
+from replicator.routing.limiter import RateLimiter
 from replicator.routing.state import Phase, QueueState
 from replicator.routing.task_id import TaskId
 from replicator.state.record import Kind
@@ -30,8 +31,6 @@ class PluginRoute:
     The position of a task is a record of the shared state, under the task's name.
     """
 
-    throttled_seconds = 0.0
-
     def __init__(self, name: str, settings: PluginConfig, context: ConnectorContext) -> None:
         self.name = name
         self.settings = settings
@@ -44,6 +43,7 @@ class PluginRoute:
         self._copied_before = 0
         self._made = context.store.made_of(name)
         self.cut = 0
+        self.limiter = RateLimiter()  # there are no limits
 
     @property
     def _is_source(self) -> bool:
