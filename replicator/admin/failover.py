@@ -22,6 +22,7 @@ from replicator.admin.target_losses import target_losses
 from replicator.client.look import looking
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.connector.route import Route
+from replicator.connector.selection import deselected, reasons_of_deselected
 from replicator.connector.sync.acl import Done
 from replicator.errors import ClientError, ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
@@ -95,10 +96,13 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
     check_topics(connector.settings, how.topics, [plan.topic for plan in route.topics.of_users])
+    left = () if how.topics else deselected(route.name, route.topics.selector, worker.context)
     if how.dry_run:
         source, target = worker.context.source.cluster, worker.context.target.cluster
         async with looking(await silent_brokers(source, target)):
-            return await _report(worker, connector, route, how)
+            report = await _report(worker, connector, route, how)
+            report["problems"] += reasons_of_deselected(left)
+            return report
     if not worker.may_send() and not how.source_dead:
         raise NotNow(
             "this worker does not reach its group, so others might continue to copy",
@@ -115,7 +119,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
             unseen += worker.refresher.problems  # at the last look, which may be later than that of the drain
         refuse_replaced(worker, route)
         report = await _switch(worker, connector.name, _current(worker, route), how)
-    report["problems"] += unseen
+    report["problems"] += [*unseen, *reasons_of_deselected(left)]
     try:
         await worker.changed()  # that the next one may begin
     except ClientError as error:

@@ -379,3 +379,11 @@ def test_any_number_of_topics_can_be_failed_over_one_by_one() -> None:
     assert settings.exclude_topics[-1] == r"a\|b"
     with pytest.raises(ConfigError, match="does not copy team-7 any more"):
         under_test.check_topics(settings, frozenset({"team-7"}), ["other"])
+
+
+@pytest.mark.parametrize("how", [{"dry_run": True}, {}, {"source_dead": True}])
+async def test_a_deselected_topic(setup: Setup, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]) -> None:
+    """It is a problem of the switch of a whole route, which is done all the same."""
+    monkeypatch.setattr(under_test, "deselected", lambda *_: ["payments"])
+    assert "payments was copied by this route and is not selected" in str((await setup.switch(**how))["problems"])
+    assert ("failed_over_at" in setup.kept.get("failover", {})) == (not how.get("dry_run"))
