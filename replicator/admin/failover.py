@@ -19,6 +19,7 @@ from replicator.admin.readiness import group_standings, pending_of, reason_of_no
 from replicator.admin.running_tasks import known_running, running, stopped
 from replicator.admin.silent_brokers import silent_brokers
 from replicator.admin.target_losses import target_losses
+from replicator.aio.clock import now
 from replicator.client.look import looking
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.connector.route import Route
@@ -252,7 +253,7 @@ async def _report(
     lost = await target_losses(route.sync.copied.snapshot(how.concerns), worker.context)
     done: Sequence[Done] = ()
     failed = [*([_NOT_STOPPED] if has_stopped is False else []), *reason_of_none(route)]
-    if dead and not worker.sees_others:
+    if dead and not _sees_others(worker, how):
         failed.append(_UNSEEN)
     if how.dry_run:
         failed += await unseen_sides(worker.context, source_dead=dead)
@@ -284,6 +285,18 @@ async def _report(
         "problems": [*lost, *failed]
         + [f"{each.action.key} at {each.action.broker}: {each.error}" for each in done if each.error],
     }
+
+
+def _sees_others(worker: Worker, how: FailoverOptions) -> bool:
+    """Whether this worker hears at the target what others say there, and they hear what it decides.
+
+    A dry run decides nothing: what this worker has yet to write there does not matter, and that is never all
+    written while its reports to a source that is away take their time.
+    """
+    mirror = worker.mirror
+    if not how.dry_run or mirror is None:
+        return worker.sees_others
+    return not mirror.reason and now() - mirror.membership.echo <= mirror.membership.timeout
 
 
 class _Standstill:

@@ -11,6 +11,7 @@ from replicator.admin import failover as under_test
 from replicator.admin import running_tasks, topic_lag
 from replicator.admin.failover_turn import decided_by_hand
 from replicator.admin.topic_lag import topic_lags
+from replicator.aio.clock import now
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.errors import ConfigError, Unreachable
@@ -277,6 +278,16 @@ async def test_some_topics_alone(setup: Setup) -> None:
     report = await setup.switch(topics=frozenset({"T7"}), source_dead=True)
     assert setup.told[-1] == "STOPPED", "as it was before"
     assert "make sure that none does" in report["problems"][0]
+
+
+@pytest.mark.parametrize(("ago", "reason", "unseen"), [(0, "", False), (11, "", True), (0, "it is away", True)])
+async def test_a_dry_run_sees_others(setup: Setup, ago: float, reason: str, *, unseen: bool) -> None:
+    """Though this worker has yet to write something: it decides nothing that others would have to hear."""
+    setup.worker.sees_others, membership = False, SimpleNamespace(echo=now() - ago, timeout=10.0)
+    setup.worker.mirror = SimpleNamespace(membership=membership, reason=reason, incarnation="i")
+    for dry_run in (True, False):  # what is decided has to be heard
+        report = str(await setup.switch(dry_run=dry_run, source_dead=True))
+        assert ("make sure that none does" in report) == (unseen or not dry_run)
 
 
 def test_what_is_left_of_a_route() -> None:
