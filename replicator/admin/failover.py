@@ -253,7 +253,7 @@ async def _report(
     lost = await target_losses(route.sync.copied.snapshot(how.concerns), worker.context)
     done: Sequence[Done] = ()
     failed = [*([_NOT_STOPPED] if has_stopped is False else []), *reason_of_none(route)]
-    if dead and not _sees_others(worker, how):
+    if dead and not await _sees_others(worker, how):
         failed.append(_UNSEEN)
     if how.dry_run:
         failed += await unseen_sides(worker.context, source_dead=dead)
@@ -287,14 +287,17 @@ async def _report(
     }
 
 
-def _sees_others(worker: Worker, how: FailoverOptions) -> bool:
+async def _sees_others(worker: Worker, how: FailoverOptions) -> bool:
     """Whether this worker hears at the target what others say there, and they hear what it decides.
 
-    A dry run decides nothing: what this worker has yet to write there does not matter, and that is never all
-    written while its reports to a source that is away take their time.
+    While its reports to a source that is away take their time, something has yet to be written at the target: it is
+    written now. A dry run decides nothing that others would have to hear, and writes nothing.
     """
     mirror = worker.mirror
-    if not how.dry_run or mirror is None:
+    if mirror is None:
+        return worker.sees_others
+    if not how.dry_run:
+        await mirror.flush()
         return worker.sees_others
     return not mirror.reason and now() - mirror.membership.echo <= mirror.membership.timeout
 

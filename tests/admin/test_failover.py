@@ -283,8 +283,8 @@ async def test_some_topics_alone(setup: Setup) -> None:
 @pytest.mark.parametrize(("ago", "reason", "unseen"), [(0, "", False), (11, "", True), (0, "it is away", True)])
 async def test_a_dry_run_sees_others(setup: Setup, ago: float, reason: str, *, unseen: bool) -> None:
     """Though this worker has yet to write something: it decides nothing that others would have to hear."""
-    setup.worker.sees_others, membership = False, SimpleNamespace(echo=now() - ago, timeout=10.0)
-    setup.worker.mirror = SimpleNamespace(membership=membership, reason=reason, incarnation="i")
+    setup.worker.sees_others, heard = False, SimpleNamespace(echo=now() - ago, timeout=10.0)
+    setup.worker.mirror = SimpleNamespace(membership=heard, reason=reason, incarnation="i", flush=setup.changed)
     for dry_run in (True, False):  # what is decided has to be heard
         report = str(await setup.switch(dry_run=dry_run, source_dead=True))
         assert ("make sure that none does" in report) == (unseen or not dry_run)
