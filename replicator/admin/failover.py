@@ -19,9 +19,11 @@ from replicator.admin.readiness import group_standings, pending_of, reason_of_no
 from replicator.admin.running_tasks import known_running, running, stopped
 from replicator.admin.silent_brokers import silent_brokers
 from replicator.admin.target_losses import target_losses
+from replicator.aio.clock import now
 from replicator.client.look import looking
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.connector.route import Route
+from replicator.connector.selection import deselected, reasons_of_deselected
 from replicator.connector.sync.acl import Done
 from replicator.errors import ClientError, ConfigError, ReplicatorError
 from replicator.observe.logging import get_logger
@@ -95,10 +97,13 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
     check_topics(connector.settings, how.topics, [plan.topic for plan in route.topics.of_users])
+    left = () if how.topics else deselected(route.name, route.topics.selector, worker.context)
     if how.dry_run:
         source, target = worker.context.source.cluster, worker.context.target.cluster
         async with looking(await silent_brokers(source, target)):
-            return await _report(worker, connector, route, how)
+            report = await _report(worker, connector, route, how)
+            report["problems"] += reasons_of_deselected(left)
+            return report
     if not worker.may_send() and not how.source_dead:
         raise NotNow(
             "this worker does not reach its group, so others might continue to copy",
@@ -115,7 +120,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
             unseen += worker.refresher.problems  # at the last look, which may be later than that of the drain
         refuse_replaced(worker, route)
         report = await _switch(worker, connector.name, _current(worker, route), how)
-    report["problems"] += unseen
+    report["problems"] += [*unseen, *reasons_of_deselected(left)]
     try:
         await worker.changed()  # that the next one may begin
     except ClientError as error:
@@ -248,7 +253,7 @@ async def _report(
     lost = await target_losses(route.sync.copied.snapshot(how.concerns), worker.context)
     done: Sequence[Done] = ()
     failed = [*([_NOT_STOPPED] if has_stopped is False else []), *reason_of_none(route)]
-    if dead and not worker.sees_others:
+    if dead and not await _sees_others(worker, how):
         failed.append(_UNSEEN)
     if how.dry_run:
         failed += await unseen_sides(worker.context, source_dead=dead)
@@ -280,6 +285,21 @@ async def _report(
         "problems": [*lost, *failed]
         + [f"{each.action.key} at {each.action.broker}: {each.error}" for each in done if each.error],
     }
+
+
+async def _sees_others(worker: Worker, how: FailoverOptions) -> bool:
+    """Whether this worker hears at the target what others say there, and they hear what it decides.
+
+    While its reports to a source that is away take their time, something has yet to be written at the target: it is
+    written now. A dry run decides nothing that others would have to hear, and writes nothing.
+    """
+    mirror = worker.mirror
+    if mirror is None:
+        return worker.sees_others
+    if not how.dry_run:
+        await mirror.flush()
+        return worker.sees_others
+    return not mirror.reason and now() - mirror.membership.echo <= mirror.membership.timeout
 
 
 class _Standstill:

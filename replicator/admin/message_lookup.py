@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from replicator.client.brokers import max_offset, min_offset
+from replicator.client.pull import pull_with_host
 from replicator.client.query import query
 from replicator.client.queue_range import read_range
 from replicator.metadata.offset_map_scan import offset_after_copy
+from replicator.observe.moment import moment
+from replicator.observe.printable import one_line
 from replicator.protocol import properties
 from replicator.routing import provenance
 from replicator.routing.offset_map import Interval, OffsetMap
@@ -18,10 +21,20 @@ from replicator.state.connector_configs import Connector, Unknown
 from replicator.state.queue_records import is_about
 from replicator.worker.worker import Worker
 
-__all__ = ["by_key", "by_offset"]
+__all__ = ["NotACopy", "by_key", "by_offset"]
 
 #: Properties that brokers index.
 _KEYS: Final = (b"KEYS", b"UNIQ_KEY")
+#: Characters that are told of a message's properties.
+_TOLD: Final = 500
+
+
+class NotACopy(Unknown):
+    """The message at `place`, in a queue that copies go to, was written there by somebody else."""
+
+    def __init__(self, message: str, *, hint: str, place: dict[str, Any]) -> None:
+        super().__init__(message, hint=hint)
+        self.place = place
 
 
 async def by_offset(
@@ -30,6 +43,7 @@ async def by_offset(
     """Where the message at `offset` of `queue`, which is one of `side`, is on the other side.
 
     Raises:
+        NotACopy: the message at that offset of the target is not a copy of this route; says who has written it.
         Unknown: the queue is not copied, or no copy of the message is known.
         ClientError: the target does not answer, and the map does not go back that far.
     """
@@ -47,6 +61,8 @@ async def by_offset(
         if found is None:
             copies = _Copies(worker, name, source, target, floor=held.get("target_floor", 0))
             found = await (copies.of(offset) if there else copies.at(offset))
+            if found is None and not there:
+                await copies.refuse_other(offset)
         if found is None:
             raise Unknown(
                 f"offset {offset} of {queue} is not known on the other side",
@@ -62,6 +78,7 @@ class _Copies:
     def __init__(self, worker: Worker, topic: str, source: Queue, target: Queue, *, floor: int) -> None:
         self._place = (worker.context.target.cluster.reader(target.broker), topic, target.queue_id)
         self._wanted = (worker.identity.source, *source)
+        self._target = target
         self._floor = floor
 
     async def of(self, offset: int) -> int | None:
@@ -82,6 +99,25 @@ class _Copies:
                 if found is not None and self._mine(found):
                     return found.offset
         return None
+
+    async def refuse_other(self, offset: int) -> None:
+        """Says who has written the message at a target offset, if there is one and it is not a copy of ours.
+
+        Raises:
+            NotACopy: so it is.
+        """
+        broker, topic, queue_id = self._place
+        _, message, host = await pull_with_host(broker, topic, queue_id, offset)
+        copy = None if message is None else provenance.of(message, topic)
+        if message is None or (copy is not None and self._mine(copy)):
+            return
+        told = ", ".join(f"{name}={value}" for name, value in properties.decode(message.properties).items())
+        raise NotACopy(
+            f"offset {offset} of {self._target} is not a copy of this route: written by {host},"
+            f" stored at {moment(message.store_timestamp / 1000)}",
+            hint=f"its properties: {one_line(told)[:_TOLD] or 'none'}",
+            place=_place(topic, self._target, offset),
+        )
 
     def _mine(self, found: Provenance) -> bool:
         return found[1:4] == self._wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from replicator.client.pull import pull
+from replicator.client.pull import pull_with_host
 from replicator.errors import ProtocolError
 from replicator.protocol import properties
 from replicator.protocol.compression import head_of, is_compressed
@@ -32,10 +32,9 @@ async def message_at(worker: Worker, side: Side, place: dict[str, Any], *, with_
     """
     cluster = (worker.context.source if side == "source" else worker.context.target).cluster
     reader, offset = cluster.reader(place["broker"]), place["offset"]
-    pulled = await pull(reader, place["topic"], place["queue"], offset, count=1)
-    for message in pulled.messages[:1]:
-        if message.queue_offset == offset:
-            return _shown(message, with_body=with_body)
+    pulled, message, host = await pull_with_host(reader, place["topic"], place["queue"], offset)
+    if message is not None:
+        return _shown(message, host, with_body=with_body)
     bounds = f"has offsets {pulled.min_offset:,} to {pulled.max_offset - 1:,}"
     if pulled.min_offset >= pulled.max_offset:
         bounds = "is empty"
@@ -45,10 +44,11 @@ async def message_at(worker: Worker, side: Side, place: dict[str, Any], *, with_
     )
 
 
-def _shown(message: StoredMessage, *, with_body: bool) -> dict[str, Any]:
+def _shown(message: StoredMessage, host: str, *, with_body: bool) -> dict[str, Any]:
     found = {
         "stored": message.store_timestamp / 1000,
         "born": message.born_timestamp / 1000,
+        "born_host": host,
         "size": message.body_length,
         "compressed": is_compressed(message.sys_flag),
         "properties": properties.decode(message.properties),

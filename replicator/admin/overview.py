@@ -26,7 +26,7 @@ from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, State, Unknown
 from replicator.worker.worker import Worker
 
-__all__ = ["Overview", "Safety", "Verdict", "safety"]
+__all__ = ["SPLIT", "Overview", "Safety", "Verdict", "safety"]
 
 Verdict = Literal["yes", "no", "unknown"]
 
@@ -34,6 +34,11 @@ Verdict = Literal["yes", "no", "unknown"]
 _ON_THE_WAY: Final = 10.0
 #: Seconds after which an answer of the clusters says nothing about now.
 _OLD: Final = 60.0
+#: What is said of a worker that holds back its tasks, since others would make each message twice.
+SPLIT: Final = (
+    "this worker copies nothing: it is started with worker_group_accept_unsigned, and workers of its group are"
+    " heard that sign with another secret; set worker_group_secret_file of all workers to the same one"
+)
 #: How bad a verdict is.
 _WORSE: Final[dict[Verdict, int]] = {"yes": 0, "unknown": 1, "no": 2}
 _SUMMED: Final = (
@@ -196,9 +201,16 @@ def group_safety(worker: Worker, cluster: dict[str, Any]) -> Safety:
         found.unknown.append(f"this worker waits for {worker.group.waiting_for} to end")
     elif not worker.may_send():
         found.unknown.append("this worker does not reach its group: ask another worker")
+    elif worker.group.is_split:
+        found.unknown.append(SPLIT)
     elif cluster["rebalancing"]:
         found.unknown.append("a rebalance is in progress, which takes seconds")
     found.unknown += [f"worker {name} has tasks and is not heard from" for name in missing_workers(worker)]
+    if worker.group.inbox.hears_other_secret and not worker.group.is_split:
+        found.notes.append(
+            "workers of this group are heard that sign with another secret, or with none: set their"
+            " worker_group_secret_file to this group's; until then they may copy the same topics once more"
+        )
     found.notes += [
         f"worker {each['worker_id']} gets no further tasks: it does not reach the target"
         for each in cluster["workers"]

@@ -16,6 +16,7 @@ from replicator.aio.slices import in_slices
 from replicator.client.look import looking
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
+from replicator.connector.selection import deselected, reasons_of_deselected
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
@@ -82,6 +83,7 @@ async def _readiness(
     reasons = [
         *old,
         *reason_of_none(route),
+        *(() if failed_over_at else reasons_of_deselected(deselected(route.name, route.topics.selector, context))),
         *reasons_of_topics(topics),
         *await target_losses(route.sync.copied.snapshot(), context),
         *differing(verified),

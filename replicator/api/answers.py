@@ -226,6 +226,11 @@ class QueueMapping(Answer):
     differences: Differences
 
 
+class ForeignOffsets(Answer):
+    first: Annotated[int, Field(description="target offset of the first one that this worker has looked at")]
+    last: Annotated[int, Field(description="target offset of the last one")]
+
+
 class QueueStatus(Answer):
     """One queue that this worker copies; counters start with its process."""
 
@@ -248,6 +253,9 @@ class QueueStatus(Answer):
     late: int
     duplicates: int
     foreign: int
+    foreign_offsets: Annotated[
+        ForeignOffsets | None, Field(description="where the foreign messages are; null: none was looked at yet")
+    ]
     retries: int
     verified_to: VerifiedTo
     verified_age_seconds: Annotated[

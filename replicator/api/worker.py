@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from replicator import __version__
+from replicator.admin.overview import SPLIT
 from replicator.aio.clock import now
 from replicator.api import answers
 from replicator.api.responses import Responses, errors
@@ -111,6 +112,8 @@ def _unready(worker: Worker, *, stopping: bool) -> dict[str, str]:
         reasons["worker"] = f"the worker waits for {worker.group.waiting_for} to end"
     elif not worker.may_send():
         reasons["worker"] = "the worker does not reach its group: none of its own heartbeats comes back"
+    elif worker.group.is_split:
+        reasons["worker"] = SPLIT
     elif worker.id not in worker.coordinator.assignment.members:
         reasons["worker"] = _unassigned(worker)
     return reasons

@@ -10,7 +10,7 @@ from replicator.client.refused import refused, remark_in
 from replicator.errors import ProtocolError, WrongEnds
 from replicator.protocol.codes import Request, Response, is_denied
 from replicator.protocol.frame import Frame
-from replicator.protocol.message import StoredMessage
+from replicator.protocol.message import StoredMessage, born_hosts
 from replicator.protocol.uniform_run import messages_in
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "message_at",
     "pull",
     "pull_fields",
+    "pull_with_host",
     "read",
 ]
 
@@ -172,6 +173,17 @@ async def pull(
         timeout=PULL_TIMEOUT + suspend,
     )
     return read(frame, broker.address)
+
+
+async def pull_with_host(
+    broker: Endpoint, topic: str, queue_id: int, offset: int
+) -> tuple[Pulled, StoredMessage | None, str]:
+    """Pulls the message at `offset` alone, if there is one, and who has sent it. Errors as `pull`."""
+    fields = pull_fields(topic, queue_id, offset, count=1)
+    frame = await broker.invoke(Request.PULL_MESSAGE, fields, timeout=PULL_TIMEOUT)
+    pulled = read(frame, broker.address)
+    message = next((each for each in pulled.messages if each.queue_offset == offset), None)
+    return pulled, message, "" if message is None else born_hosts(frame.body)[offset]
 
 
 async def message_at(broker: Endpoint, topic: str, queue_id: int, offset: int) -> StoredMessage | None:

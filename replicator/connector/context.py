@@ -50,7 +50,8 @@ class ConnectorContext:
     there is none. `unleased` is the target over connections that do not ask for the lease, for what a failover
     sends there; None: as all else. `accounts` is what the worker's own settings let routes do to accounts;
     None: nothing. `tallies` are the counters of queues that ran here before, by their keys; `auditor` reads
-    back what was copied. `sealer` has the group's secret, if there is one.
+    back what was copied. `sealer` has the group's secret, if there is one; `hears_other_secret` says whether
+    workers of the group write now that have another one, or none.
     """
 
     source: Discovery
@@ -75,6 +76,7 @@ class ConnectorContext:
     auditor: StreamAuditor = field(default_factory=StreamAuditor)
     tallies: dict[str, Tally] = field(default_factory=dict)
     sealer: Sealer | None = None
+    hears_other_secret: Callable[[], bool] = lambda: False
 
     def message_limit(self, broker: str) -> int:
         """Bytes that a message, or a batch, may have at a target broker."""

@@ -82,6 +82,7 @@ class Route:
             auditor=context.auditor,
             message_limit=context.message_limit,
             may_send=context.may_send,
+            hears_other_secret=context.hears_other_secret,
         )
         self._bulk = bulk
         self._pairs = RunningPairs(

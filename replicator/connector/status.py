@@ -65,6 +65,7 @@ def queue_status(state: QueueState) -> dict[str, Any]:
         "late": state.counters.late,
         "duplicates": state.counters.duplicates,
         "foreign": state.counters.foreign,
+        "foreign_offsets": _range(state.counters.foreign_offsets),
         "retries": state.counters.retries,
         "verified_to": state.audit.verified_to,
         "verified_age_seconds": round(state.audit.age(now()), 3),
@@ -73,6 +74,10 @@ def queue_status(state: QueueState) -> dict[str, Any]:
         "differences": dict(state.audit.differences),
         "latest_differences": [each._asdict() for each in state.audit.latest],
     }
+
+
+def _range(offsets: tuple[int, int] | None) -> dict[str, int] | None:
+    return None if offsets is None else {"first": offsets[0], "last": offsets[1]}
 
 
 class QueueSums:

@@ -14,6 +14,7 @@ from replicator.connector.configured import Configured
 from replicator.connector.context import ConnectorContext
 from replicator.connector.other_sources import OtherSources
 from replicator.connector.retry_groups import RetryGroups
+from replicator.connector.selection import AbsentNames, selector_of
 from replicator.errors import (
     BrokerRefused,
     ClientError,
@@ -22,13 +23,11 @@ from replicator.errors import (
     ReplicatorError,
     StartupError,
 )
-from replicator.metadata.groups import GroupSelector
 from replicator.observe.logging import get_logger
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.parked import parked_topics
 from replicator.routing.plan import TopicPlan, Topics, chosen_names, plan_topics, queues_of
 from replicator.routing.queue_map import Queue, QueueMap
-from replicator.routing.selector import TopicSelector
 from replicator.routing.task_id import TaskId
 from replicator.settings import RouteSettings
 from replicator.settings.name_patterns import is_name
@@ -61,15 +60,10 @@ class RouteTopics:
         self.tasks: frozenset[str] = frozenset()
         self.problems: dict[str, str] = {}
         self._context = context
-        groups = GroupSelector.of(settings.sync_groups, settings.exclude_groups)
         context.source.cluster.name_topics(filter(is_name, settings.topics))
         #: Which topics of the source are copied.
-        self.selector = TopicSelector.of(
-            settings.topics,
-            settings.exclude_topics,
-            retries=lambda group: settings.retry_topics and groups.selects(group),
-            dead_letters=lambda group: settings.dlq_topics and groups.selects(group),
-        )
+        self.selector = selector_of(settings)
+        self._absent = AbsentNames(name, settings, context)
         #: System topics of the source whose messages are parked, each with its name at the target.
         self.parked: Mapping[str, str] = (
             parked_topics(context.group, name) if "pending" in settings.sync and context.group else {}
@@ -93,6 +87,7 @@ class RouteTopics:
         Raises:
             ConfigError: every topic would get an impossible name.
         """
+        self._absent.look()
         plans = self._make_plans()
         self._targets = {plan.topic: plan.target_topic for plan in plans}
         self._rivals = self._find_rivals(plans)

@@ -10,7 +10,7 @@ from replicator.aio.clock import now
 from replicator.group.control_log import LogMessage
 from replicator.group.freshness import Freshness, ReplayWindow
 from replicator.group.membership import MemberState
-from replicator.group.signature import Forged, Signer
+from replicator.group.signature import Forged, Signer, Unsigned, WrongSignature
 from replicator.group.wire import Envelope, NewerForm, Unreadable, read_message
 from replicator.observe.logging import get_logger
 
@@ -18,6 +18,8 @@ __all__ = ["Inbox"]
 
 #: Seconds between two log lines about messages that are ignored for one reason.
 _LOGGED: Final = 60.0
+#: Reasons that workers of one group with different secrets have to ignore each other.
+_OF_SECRETS: Final = frozenset({Unsigned.reason, WrongSignature.reason})
 
 log = get_logger(__name__)
 
@@ -41,6 +43,24 @@ class Inbox:
         self._freshness = Freshness()
         self._logged: dict[str, float] = {}
         self._unchecked = False
+        #: When each broker stored the last message of our own that was read.
+        self._own_stored: dict[str, int] = {}
+        #: When each stored the last one that is signed otherwise, and when that was read.
+        self._otherwise: dict[str, tuple[int, float]] = {}
+
+    @property
+    def hears_other_secret(self) -> bool:
+        """Whether workers of the group write now that have another secret, or none: neither hears the other.
+
+        What stands in the topics from before a secret was changed does not count: that was stored long before the
+        last message of our own there, by the broker's clock.
+        """
+        own, patience = self._own_stored, self._patience
+        return any(
+            now() - read <= patience and own[broker] - stored <= patience * 1000
+            for broker, (stored, read) in self._otherwise.items()
+            if broker in own
+        )
 
     def open(self, said: LogMessage) -> Envelope | None:
         """What a message says; None where it is of another group, or not believed."""
@@ -48,6 +68,8 @@ class Inbox:
             verified = self._signer.verify(said.queue.topic, said.body, self._groups)
             envelope = None if verified is None else read_message(verified.body)
         except Forged as error:
+            if error.reason in _OF_SECRETS:
+                self._otherwise[said.queue.broker] = said.stored, now()
             self._ignore(said, error.reason, str(error))
             return None
         except NewerForm as error:
@@ -67,6 +89,8 @@ class Inbox:
         if verified.known and (reason := self._repeated(said, envelope)):
             self._ignore(said, reason, f"a message of worker {envelope.worker} was replayed")
             return None
+        if envelope.incarnation == self._own:
+            self._own_stored[said.queue.broker] = said.stored
         return envelope
 
     def fail(self, said: LogMessage, error: Exception) -> None:

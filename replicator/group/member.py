@@ -320,6 +320,14 @@ class Group:
         heard = any(now() - at <= timeout for at in self._before.values())
         return heard or self._log is None or not self._log.caught_up
 
+    @property
+    def is_split(self) -> bool:
+        """Whether others copy the same, as workers that sign otherwise do, and their copies are believed here.
+
+        Then nothing is copied: two groups that believe each other's copies make each message twice.
+        """
+        return self.signer.accepts_unsigned and self.inbox.hears_other_secret
+
     def join(self) -> None:
         """Joins the group, if our own heartbeat has come back and all earlier records have been read.
 

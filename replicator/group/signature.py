@@ -114,8 +114,8 @@ class Signer:
             return Verified(body, signed=True, known=False)
         if len(given) != _HEX or not hmac.compare_digest(given, self._digest(topic, group, body)):
             raise WrongSignature(
-                "a message of this group has a wrong signature: "
-                "a worker with another secret, or a program outside the group, wrote it"
+                "a message of this group has a wrong signature: a worker with another secret, or a program outside"
+                " the group, wrote it; set worker_group_secret_file of all workers to the same secret"
             )
         return Verified(body, signed=True, known=True)
 

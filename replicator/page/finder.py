@@ -7,7 +7,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from replicator.admin.message_lookup import by_key, by_offset
+from replicator.admin.message_lookup import NotACopy, by_key, by_offset
 from replicator.admin.message_preview import message_at
 from replicator.api.access import Role
 from replicator.errors import ConfigError, ReplicatorError
@@ -57,7 +57,7 @@ class FinderView:
         )
 
     async def _find(self, connector: Connector, asked: dict[str, str]) -> list[dict[str, Any]]:
-        """Places of a message on both sides, by side.
+        """Places of a message on both sides, by side; of one that is not a copy only that at the target, and `why`.
 
         Raises:
             ConfigError: what is asked for is not complete.
@@ -79,7 +79,10 @@ class FinderView:
             raise ConfigError("\n".join(mistakes) or "no broker is given", hint=hint)
         side: Side = "target" if asked["side"] == "target" else "source"
         queue = Queue(asked["broker"], queue_id)
-        other = await by_offset(worker, connector, asked["topic"], queue, offset, side)
+        try:
+            other = await by_offset(worker, connector, asked["topic"], queue, offset, side)
+        except NotACopy as error:
+            return [{"target": error.place, "why": error.message}]
         name = asked["topic"]
         if side == "target":
             name = worker.store.target_topic(connector.name, name)
@@ -90,6 +93,9 @@ class FinderView:
         found = []
         for side in _SIDES:
             message, problem = None, ""
+            if side not in pair:
+                found.append({"side": side, "place": None, "message": None, "problem": pair["why"]})
+                continue
             try:
                 message = await message_at(self._page.worker, side, pair[side], with_body=with_body)
             except ReplicatorError as error:

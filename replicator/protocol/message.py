@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from ipaddress import ip_address
 from typing import Final
 
 import msgspec
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from replicator.errors import ProtocolError
 
-__all__ = ["COMPRESSION", "MULTI_TAGS", "StoredMessage", "checksum", "parse_messages"]
+__all__ = ["COMPRESSION", "MULTI_TAGS", "StoredMessage", "born_hosts", "checksum", "parse_messages"]
 
 #: Bits of sysFlag.
 MULTI_TAGS: Final = 0x2
@@ -130,6 +131,23 @@ def parse_messages(data: bytes) -> list[StoredMessage]:
         )
         at = stop
     return messages
+
+
+def born_hosts(data: bytes) -> dict[int, str]:
+    """Who has sent the messages in the body of an answer to a pull: address and port, by queue offset.
+
+    Raises:
+        ProtocolError: the bytes are no stored messages.
+    """
+    found: dict[int, str] = {}
+    at = 0
+    for message in parse_messages(data):
+        begin = at + _HEAD.size
+        stop = begin + (16 if message.sys_flag & BORN_HOST_V6 else 4)
+        address, port = ip_address(data[begin:stop]), int.from_bytes(data[stop : stop + 4])
+        found[message.queue_offset] = f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+        at += int.from_bytes(data[at : at + 4])
+    return found
 
 
 def _ipv6(data: bytes, at: int, sys_flag: int) -> tuple[int, int, int, int]:

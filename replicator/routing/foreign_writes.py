@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
+from contextlib import suppress
+from math import inf
 from typing import Final, Protocol
 
 from replicator.aio.backoff import Backoff
+from replicator.aio.clock import now
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import pull
+from replicator.client.pull import pull, pull_with_host
 from replicator.client.topics import is_missing
 from replicator.errors import ClientError, ProtocolError
 from replicator.observe.logging import get_logger
@@ -32,6 +35,8 @@ _MOST: Final = 1024
 #: Seconds after which a queue that could not be read is tried again: the first time, and the most.
 _PAUSE_FIRST: Final = 0.2
 _PAUSE_MOST: Final = 5.0
+#: Seconds between two log lines that say who writes to a topic.
+_TOLD: Final = 3600.0
 #: Attempts after which a queue that does not show what its broker has stored is considered truncated.
 _UNSHOWN: Final = 12
 
@@ -47,8 +52,8 @@ class Audited(Protocol):
         """The queue's master, topic and number; `Unreachable` while it has no master."""
         ...
 
-    def count_foreign(self, message: StoredMessage) -> None:
-        """Counts a message that was not stored by the last batches."""
+    def count_foreign(self, message: StoredMessage) -> bool:
+        """Counts a message that was not stored by the last batches; whether somebody else has written it."""
         ...
 
 
@@ -85,7 +90,8 @@ class _Waiting:
 class ForeignWriteInspector:
     """Works off ranges of target offsets, those of one queue in the order they came.
 
-    What can no longer be read is counted as foreign, and logged.
+    What can no longer be read is counted as foreign, and logged. Who writes foreign messages is logged once an hour
+    for each topic: in a route of two ways they are as they should be.
     """
 
     def __init__(self) -> None:
@@ -94,6 +100,8 @@ class ForeignWriteInspector:
         self._brokers: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_AT_ONCE))
         self._idle = asyncio.Event()
         self._idle.set()
+        #: When it was logged last who writes to a topic of a route.
+        self._told: dict[tuple[str, str], float] = {}
 
     def add(self, queue: Audited, start: int, stop: int) -> None:
         """Has target offsets [start, stop) inspected soon."""
@@ -121,8 +129,11 @@ class ForeignWriteInspector:
         """Inspects what waits in one queue; queues of one broker take turns."""
         waiting, backoff = self._waiting[queue], Backoff(_PAUSE_FIRST, _PAUSE_MOST, jitter=0.0)
         while waiting.ranges:
+            before = queue.state.counters.foreign_offsets
             async with self._brokers[queue.state.target.broker]:
                 inspected = await _inspect(queue, waiting, backoff.attempts)
+            if queue.state.counters.foreign_offsets != before:
+                await self._tell(queue)
             if inspected:
                 backoff.reset()
             else:
@@ -130,6 +141,26 @@ class ForeignWriteInspector:
         del self._waiting[queue]
         if not self._waiting:
             self._idle.set()
+
+    async def _tell(self, queue: Audited) -> None:
+        """Logs who has written the last foreign message of a queue, unless its topic was told of lately."""
+        state, at = queue.state, now()
+        topic, found = (state.route, state.topic), state.counters.foreign_offsets
+        if found is None or at - self._told.get(topic, -inf) < _TOLD:
+            return
+        self._told[topic] = at
+        host = ""
+        with suppress(ClientError, ProtocolError):  # what is known is said all the same
+            _, _, host = await pull_with_host(*queue.target_place(), found[1])
+        log.warning(
+            "foreign messages in a target queue",
+            **_named(queue),
+            target=str(state.target),
+            first=found[0],
+            last=found[1],
+            born_host=host or "not known",
+            hint="replicator where TOPIC BROKER QUEUE OFFSET --side target shows one",
+        )
 
 
 async def _inspect(queue: Audited, waiting: _Waiting, attempts: int) -> bool:

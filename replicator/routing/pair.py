@@ -116,18 +116,19 @@ class QueuePair:
         """The target queue's master, topic and number; `Unreachable` while it has no master."""
         return self._target.place()
 
-    def count_foreign(self, message: StoredMessage) -> None:
-        """Counts a message of the target queue that was not stored by the last batches."""
+    def count_foreign(self, message: StoredMessage) -> bool:
+        """Counts a message of the target queue that was not stored by the last batches; whether others wrote it."""
         found, offset = provenance_of(message, self.topic), message.queue_offset
         if found is not None and self._target.is_ours(found):
             self.state.counters.duplicates += 1
             self._log.error("duplicate at the target", offset=offset, source=found.offset)
             self._differs(self._twin(found, offset))
-            return
-        self.state.counters.foreign += 1
+            return False
+        self.state.counters.found_foreign(offset)
         if found is not None and found.cluster == self.shared.options.identity.source:
             place = f"{found.broker}/{found.queue_id}/{found.offset}"
             self._differs(Difference("misplaced", None, offset, f"a copy of {place}"))
+        return True
 
     def _twin(self, found: Provenance, offset: int) -> Difference:
         """What a copy is that came besides those that were sent."""

@@ -42,6 +42,10 @@ def _always() -> bool:
     return True
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
     """What all queues of a route have in common.
@@ -49,6 +53,7 @@ class Shared:
     Attributes:
         message_limit: bytes that a message, or a batch, may have at a target broker.
         may_send: whether this worker holds its lease.
+        hears_other_secret: whether workers of the group write now that have another secret, or none.
         recovering: lets in the queues that may check their target and source at once.
         watch: knows the queues that are being copied; its creator runs it.
         auditor: reads back what was sent, unless it is None; its creator runs it.
@@ -64,6 +69,7 @@ class Shared:
     recovering: RecoverySlots
     message_limit: Callable[[str], int]
     may_send: Callable[[], bool] = _always
+    hears_other_secret: Callable[[], bool] = _never
     barrier: DispatchBarrier = field(default_factory=DispatchBarrier)
     watch: TargetWatch = field(default_factory=TargetWatch)
     auditor: Auditing | None = None

@@ -67,6 +67,7 @@ class QueueCounters:
         "duplicates",
         "errors",
         "foreign",
+        "foreign_offsets",
         "gaps",
         "late",
         "latency",
@@ -133,6 +134,8 @@ class QueueCounters:
 
         self.foreign = 0
         """Messages of others found in the target queue."""
+        self.foreign_offsets: tuple[int, int] | None = None
+        """The first and the last target offset of those that were looked at."""
 
         self.late = 0
         """Messages that were at the source alone when its death was declared, copied since."""
@@ -190,6 +193,12 @@ class QueueCounters:
         """Counts `fault`."""
         name = kind_of(fault), code_of(fault)
         self.errors[name] = self.errors.get(name, 0) + 1
+
+    def found_foreign(self, offset: int) -> None:
+        """Counts the message of somebody else at a target offset."""
+        self.foreign += 1
+        first, last = self.foreign_offsets or (offset, offset)
+        self.foreign_offsets = min(first, offset), max(last, offset)
 
     def skip(self, reason: str, count: int) -> None:
         """Counts `count` messages left out for `reason`."""

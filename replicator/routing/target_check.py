@@ -155,6 +155,13 @@ class TargetCheck:
             " and no worker of this group has sealed them"
         )
         if self._state.progress.position is None and tail.last is None:
+            if self._shared.hears_other_secret():
+                raise QueueFailed(
+                    f"{what}; workers of this group are heard that sign with another secret, or with none: these"
+                    " copy",
+                    hint="set worker_group_secret_file of all workers to the same secret, and restart those that"
+                    " had another; do not set worker_group_accept_unsigned",
+                )
             raise QueueFailed(
                 f"{what}; nothing else says what was copied",
                 hint="if they are right, start the group with worker_group_accept_unsigned once, so that it"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import ssl
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -271,6 +272,16 @@ def _report(record: Record, *, state: State, states: Mapping[int, ProcessState])
     )
 
 
+def _variables(side: str, cluster: ClusterReport) -> Iterator[tuple[str, str]]:
+    """What a replicator needs to be let into a cluster; secrets are no flags, since others see those."""
+    if cluster.access_key is not None and cluster.secret_key is not None:
+        yield f"{side}__ACCESS_KEY", cluster.access_key
+        yield f"{side}__SECRET_KEY", cluster.secret_key
+    if cluster.ca_file is not None:
+        yield f"{side}__TLS__MODE", "verify"
+        yield f"{side}__TLS__CA_FILE", cluster.ca_file
+
+
 def _drawn(clusters: Sequence[ClusterReport]) -> RenderableType:
     if not clusters:
         return Text(_NONE)
@@ -288,5 +299,7 @@ def _drawn(clusters: Sequence[ClusterReport]) -> RenderableType:
             lines.append(f"{cluster.name}: TLS, certificate authority {cluster.ca_file}")
     addresses = [process.address for cluster in clusters for process in cluster.processes[:1]]
     if len(addresses) > 1:
-        lines += ["", f"replicator --source {addresses[0]} --target {addresses[1]}"]
+        given = [*_variables("SOURCE", clusters[0]), *_variables("TARGET", clusters[1])]
+        lines += ["", *(f"export REPLICATOR_{name}={shlex.quote(value)}" for name, value in given)]
+        lines.append(f"replicator --source {addresses[0]} --target {addresses[1]}")
     return Group(table, *(Text(line, no_wrap=True, overflow="ignore") for line in lines))

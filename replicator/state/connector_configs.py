@@ -38,6 +38,8 @@ _CHANGES: Final = {
     State.PAUSED: "connector paused",
     State.STOPPED: "connector stopped",
 }
+#: Characters that a log has of a setting's value.
+_LONGEST: Final = 500
 #: Why a failover stops a connector without waiting for its source.
 _DEAD: Final = "its source is declared dead"
 #: Settings that only the file, the variables and the command line of a worker can give.
@@ -86,6 +88,25 @@ def _change(before: Connector | None, after: Connector | None) -> str:
         return f"{before.state} -> {after.state}"
     differ = differences(before, after)
     return f"configuration: {', '.join(differ)}" if differ else ""
+
+
+def _log_configured(known: Connector, settings: RouteSettings | PluginConfig) -> None:
+    """Logs a new configuration with what it replaces: a mistyped name is to be seen."""
+    old, new = known.config, dump(settings)
+    differ = differences(known, replace(known, settings=settings))
+    log.warning(
+        "connector has a new configuration",
+        connector=known.name,
+        differ=differ,
+        before={name: _short(old.get(name)) for name in differ},
+        after={name: _short(new.get(name)) for name in differ},
+    )
+
+
+def _short(value: object) -> object:
+    """A setting as a log has it: lists may have thousands of names."""
+    text = str(value)
+    return value if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _parse(config: Mapping[str, Any], limits: ConnectorLimits) -> RouteSettings | PluginConfig:
@@ -238,7 +259,7 @@ class Connectors:
                 )
             else:
                 with bound_contextvars(actor=OPERATOR):
-                    log.warning("connector has a new configuration", connector=name, differ=differ)
+                    _log_configured(known, settings)
                     self._put(replace(known, settings=settings, origin="command line"))
 
     def _new(self, name: str, settings: RouteSettings | PluginConfig) -> Connector:
@@ -274,7 +295,7 @@ class Connectors:
         if known.settings == settings:
             return known
         changed = self._put(replace(known, settings=settings, origin="rest"))
-        log.warning("connector has a new configuration", connector=name, differ=differences(known, changed))
+        _log_configured(known, settings)
         return changed
 
     def parse(self, name: str, config: Mapping[str, Any]) -> RouteSettings | PluginConfig:

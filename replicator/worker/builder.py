@@ -237,4 +237,5 @@ def _context(
         if "acl" in settings.sync
         else None,
         sealer=group.signer.sealer(found.identity.target),
+        hears_other_secret=lambda: group.inbox.hears_other_secret,
     )

@@ -179,6 +179,8 @@ class TaskRunner:
         if task not in coordinator.owned:
             owner = coordinator.assignment.owners.get(task)
             return f"assigned to {owner}" if owner else "no longer a task of the group"
+        if self._group.is_split:
+            return "workers of the group are heard that sign with another secret"
         return self._routes.why_unwanted(task)
 
 

@@ -331,8 +331,10 @@ class Worker:
             await self.agenda.next_turn()
 
     def _wanted(self) -> Callable[[str], bool]:
-        """Whether a task of ours is to run now: none before the target has said what was decided there."""
-        if self.mirror is not None and not self.mirror.caught_up:
+        """Whether a task of ours is to run now: none before the target has said what was decided there, nor while
+        others with another secret may copy the same.
+        """
+        if (self.mirror is not None and not self.mirror.caught_up) or self.group.is_split:
             return lambda _: False
         return self.routes.wanted()
 

@@ -11,6 +11,7 @@ from replicator.admin import failover as under_test
 from replicator.admin import running_tasks, topic_lag
 from replicator.admin.failover_turn import decided_by_hand
 from replicator.admin.topic_lag import topic_lags
+from replicator.aio.clock import now
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.errors import ConfigError, Unreachable
@@ -279,6 +280,16 @@ async def test_some_topics_alone(setup: Setup) -> None:
     assert "make sure that none does" in report["problems"][0]
 
 
+@pytest.mark.parametrize(("ago", "reason", "unseen"), [(0, "", False), (11, "", True), (0, "it is away", True)])
+async def test_a_dry_run_sees_others(setup: Setup, ago: float, reason: str, *, unseen: bool) -> None:
+    """Though this worker has yet to write something: it decides nothing that others would have to hear."""
+    setup.worker.sees_others, heard = False, SimpleNamespace(echo=now() - ago, timeout=10.0)
+    setup.worker.mirror = SimpleNamespace(membership=heard, reason=reason, incarnation="i", flush=setup.changed)
+    for dry_run in (True, False):  # what is decided has to be heard
+        report = str(await setup.switch(dry_run=dry_run, source_dead=True))
+        assert ("make sure that none does" in report) == (unseen or not dry_run)
+
+
 def test_what_is_left_of_a_route() -> None:
     """A topic that is named is named no more, any other is excluded; all of them, or unknown ones, are refused."""
     settings = RouteSettings(topics=["A", "B.*"], exclude_topics=["Bx"])
@@ -379,3 +390,11 @@ def test_any_number_of_topics_can_be_failed_over_one_by_one() -> None:
     assert settings.exclude_topics[-1] == r"a\|b"
     with pytest.raises(ConfigError, match="does not copy team-7 any more"):
         under_test.check_topics(settings, frozenset({"team-7"}), ["other"])
+
+
+@pytest.mark.parametrize("how", [{"dry_run": True}, {}, {"source_dead": True}])
+async def test_a_deselected_topic(setup: Setup, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]) -> None:
+    """It is a problem of the switch of a whole route, which is done all the same."""
+    monkeypatch.setattr(under_test, "deselected", lambda *_: ["payments"])
+    assert "payments was copied by this route and is not selected" in str((await setup.switch(**how))["problems"])
+    assert ("failed_over_at" in setup.kept.get("failover", {})) == (not how.get("dry_run"))

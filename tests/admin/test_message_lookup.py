@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from replicator.admin import message_lookup
-from replicator.admin.message_lookup import by_key, by_offset
+from replicator.admin.message_lookup import NotACopy, by_key, by_offset
 from replicator.metadata import offset_map_scan
 from replicator.routing.provenance import Stamp
 from replicator.routing.queue_map import Queue
@@ -39,6 +39,7 @@ class Cluster:
         self.held: Any = {"target": "x/1", "intervals": [[5, 6, 5]], "target_floor": 0}
         for module in (message_lookup, offset_map_scan):
             monkeypatch.setattr(module, "read_range", self.read_range)
+        monkeypatch.setattr(message_lookup, "pull_with_host", self.pull_with_host)
         monkeypatch.setattr(message_lookup, "min_offset", self.first)
         monkeypatch.setattr(message_lookup, "max_offset", self.end)
         monkeypatch.setattr(message_lookup, "query", self.query)
@@ -60,6 +61,10 @@ class Cluster:
         assert (topic, queue_id) == ("T-there", 1)
         for each in self.there[start:stop]:
             yield each
+
+    async def pull_with_host(self, broker: str, topic: str, queue_id: int, offset: int) -> tuple[None, Any, str]:
+        assert (broker, topic, queue_id) == ("x", "T-there", 1)
+        return None, self.there[offset] if offset < len(self.there) else None, "10.0.0.3:51234"
 
     async def first(self, *_: object) -> int:
         return 0
@@ -87,9 +92,24 @@ async def test_a_message_is_found_from_both_sides(cluster: Cluster, source: int,
     assert back == {"topic": "T", "broker": "a", "queue": 0, "offset": source}
 
 
-@pytest.mark.parametrize(("side", "queue", "offset"), [("source", SOURCE, 10), ("target", TARGET, 3)])
+@pytest.mark.parametrize(
+    "written",
+    [message(3, properties=b"KEYS\x01k\x1b[2J\x02"), copy(3, 3, cluster="north", key="k")],
+    ids=["own", "another's"],
+)
+async def test_a_message_of_somebody_else_says_whose_it_is(cluster: Cluster, written: Any) -> None:
+    """With its properties, in which nothing changes what a terminal shows."""
+    cluster.there[3] = written
+    with pytest.raises(NotACopy, match=r"^offset 3 of x/1 is not a copy of this route: written by 10.0.0.3:") as it:
+        await by_offset(cluster.worker, CONNECTOR, "T", TARGET, 3, "target")
+    assert it.value.place == {"topic": "T-there", "broker": "x", "queue": 1, "offset": 3}
+    assert it.value.hint.isprintable()
+    assert "KEYS=" in it.value.hint
+
+
+@pytest.mark.parametrize(("side", "queue", "offset"), [("source", SOURCE, 10), ("target", TARGET, 11)])
 async def test_what_has_no_other_side(cluster: Cluster, side: str, queue: Queue, offset: int) -> None:
-    """A message that is not copied yet, and one that is not a copy."""
+    """A message that is not copied yet, and one that is not there."""
     with pytest.raises(Unknown, match="is not known on the other side"):
         await by_offset(cluster.worker, CONNECTOR, "T", queue, offset, side)
 

@@ -201,13 +201,19 @@ def test_when_a_route_was_failed_over_is_said() -> None:
     assert alive.notes == [f"{said}: what comes to the source now is not copied"]
 
 
+def heard(**changed: object) -> Any:
+    """A group whose workers all have one secret."""
+    inbox = SimpleNamespace(hears_other_secret=False)
+    return SimpleNamespace(**{"waiting_for": "", "is_split": False, "inbox": inbox} | changed)
+
+
 def worker(**changed: object) -> Worker:
     parts: dict[str, object] = {
         "id": "w1",
         "standby": None,
         "refresher": SimpleNamespace(source_away=""),
         "others": {},
-        "group": SimpleNamespace(waiting_for=""),
+        "group": heard(),
         "may_send": lambda: True,
         "coordinator": SimpleNamespace(assignment=SimpleNamespace(members=frozenset({"w1"}))),
     }
@@ -220,7 +226,8 @@ CLUSTER = {"rebalancing": False, "workers": []}
 @pytest.mark.parametrize(
     ("changed", "cluster", "told"),
     [
-        ({"group": SimpleNamespace(waiting_for="job 7")}, CLUSTER, "this worker waits for job 7 to end"),
+        ({"group": heard(waiting_for="job 7")}, CLUSTER, "this worker waits for job 7 to end"),
+        ({"group": heard(is_split=True)}, CLUSTER, "this worker copies nothing"),
         ({"may_send": lambda: False}, CLUSTER, "this worker does not reach its group"),
         ({}, CLUSTER | {"rebalancing": True}, "a rebalance is in progress"),
         (
@@ -245,6 +252,16 @@ def test_a_whole_group_hides_nothing() -> None:
     assert group_safety(worker(), CLUSTER | {"workers": [idle]}).notes == [
         "worker w2 gets no further tasks: it does not reach the target"
     ]
+
+
+def test_workers_with_another_secret_are_told_of() -> None:
+    """By those that go on copying: each of the two groups believes that it is alone."""
+    split = heard(inbox=SimpleNamespace(hears_other_secret=True))
+    found = group_safety(worker(group=split), CLUSTER)
+    assert found.verdict == "yes"
+    (note,) = found.notes
+    assert "sign with another secret" in note
+    assert "worker_group_secret_file" in note
 
 
 def test_time_left() -> None:

@@ -43,6 +43,7 @@ async def found(
     groups: Any = (),
     steps: Any = (),
     selected: bool = True,
+    deselected: Any = (),
 ) -> Any:
     """What `readiness` says where the clusters have that."""
 
@@ -57,11 +58,16 @@ async def found(
         ("target_losses", []),
     ):
         monkeypatch.setattr(under_test, name, lambda *_, value=value: gives(value))
+    monkeypatch.setattr(under_test, "deselected", lambda *_: deselected)
     plan = SimpleNamespace(steps=steps, places=[], unasked=[])
     sync = SimpleNamespace(plan=lambda: gives(plan), copied=SimpleNamespace(snapshot=lambda: None))
-    topics = SimpleNamespace(of_users=[object()] if selected else [])
+    topics = SimpleNamespace(of_users=[object()] if selected else [], selector=None)
     route: Any = SimpleNamespace(
-        keep=AsyncMock(), sync=sync, topics=topics, settings=SimpleNamespace(topics=["order", "bil+s"])
+        name="route",
+        keep=AsyncMock(),
+        sync=sync,
+        topics=topics,
+        settings=SimpleNamespace(topics=["order", "bil+s"]),
     )
     context: Any = SimpleNamespace(
         metadata_refresh_interval=5.0, **dict.fromkeys(("source", "target"), SimpleNamespace(cluster=Named()))
@@ -129,3 +135,11 @@ async def test_a_route_without_topics_is_not_ready(monkeypatch: pytest.MonkeyPat
     told = await found(monkeypatch, None, [], selected=False)
     assert told["reasons"] == ["no topic of the source is selected: topics = order, bil+s"]
     assert not told["ready"]
+
+
+async def test_a_topic_that_is_selected_no_more_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it was failed over: the switch is over then."""
+    told = await found(monkeypatch, None, [], deselected=["payments"])
+    assert not told["ready"]
+    assert told["reasons"][0].startswith("topic payments was copied by this route and is not selected any more")
+    assert (await found(monkeypatch, 12.5, [], deselected=["payments"]))["ready"]

@@ -44,7 +44,7 @@ def worker_of(coordinator: Coordinator, store: Store, **parts: object) -> Simple
         "connectors": Connectors(store),
         "queues": [],
         "routes": SimpleNamespace(problems={}),
-        "group": SimpleNamespace(waiting_for=""),
+        "group": SimpleNamespace(waiting_for="", is_split=False),
         "standby": None,
         "unowned": UnownedTasks(),
         "may_send": lambda: True,

@@ -39,7 +39,7 @@ def app(tmp_path: Path) -> Iterator[Guard]:
         queues=[],
         routes=SimpleNamespace(states=[], problems={}, get=lambda _: None),
         coordinator=SimpleNamespace(changing_hands=False),
-        group=SimpleNamespace(waiting_for=""),
+        group=SimpleNamespace(waiting_for="", is_split=False, inbox=SimpleNamespace(hears_other_secret=False)),
         standby=None,
         others={},
         settings=SimpleNamespace(session_timeout=5.0, metadata_refresh_interval=5.0),

@@ -127,6 +127,21 @@ async def test_properties_that_are_too_long_with_our_own(
         assert letter.body[4:] == b"body"
 
 
+async def assert_found(worker: Worker, topic: str, *, first: int, last: int) -> None:
+    """Where foreign messages are, and who has written them, is said by all that an operator looks at."""
+    (queue,) = worker.queues(topic)
+    assert queue["foreign_offsets"] == {"first": first, "last": last}
+    event = "foreign messages in a target queue"
+    (told,) = await until(lambda: [each for each in worker.events if each["event"] == event])
+    assert (told["level"], told["target"], told["last"]) == ("warning", "west-a/0", last)
+    assert told["born_host"].startswith("127.0.0.1:")
+    place = f"topic={topic}&broker=west-a&queue=0&offset={first}&side=target"
+    status, refused = worker.ask("GET", f"/connectors/route/where?{place}")
+    assert status == 404
+    assert f"offset {first} of west-a/0 is not a copy of this route: written by 127.0.0.1:" in str(refused)
+    assert "KEYS=0" in str(refused)
+
+
 async def test_a_foreign_producer_in_a_mapped_queue(scene: SceneOf) -> None:
     """Its messages are counted and left alone; the offset map stays exact; a restart repeats nothing."""
     async with scene(queues=1) as route:
@@ -139,6 +154,7 @@ async def test_a_foreign_producer_in_a_mapped_queue(scene: SceneOf) -> None:
             await route.produce(100, start=100)
             await worker.caught_up(topic, 200)
             await until(lambda: worker.topic(topic)["foreign"] == 7)
+            await assert_found(worker, topic, first=100, last=106)
             assert await worker.drain() == 0
         async with connected(route.target) as client:
             await send(client, "west-a", topic, 0, [(b"foreign", {"KEYS": str(i)}) for i in range(50)])

@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 from time import time
+from urllib.error import HTTPError
+
+import pytest
 
 from replicator.routing.provenance import read
 from replicator.settings.secret_file import write_secret
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, raw_topic, send
-from tests.support.worker import until
+from tests.support.worker import Worker, until
 
 
 async def forge(route: Scene, offset: int, *, stored: int = 0) -> None:
@@ -26,6 +29,13 @@ async def copied(route: Scene) -> list[int]:
     (queue,) = (await raw_topic(route.target, route.topic)).values()
     found = (read(message.properties) for message in queue if message.body[4:] != b"forged")
     return [each.offset for each in found if each is not None]
+
+
+def unready(worker: Worker) -> str:
+    """Why a worker is not ready."""
+    with pytest.raises(HTTPError) as refused:
+        worker.get("/health/ready")
+    return refused.value.read().decode()
 
 
 async def has_copied(route: Scene, *offsets: int) -> bool:
@@ -99,3 +109,27 @@ async def test_without_a_secret_a_forged_copy_stops_its_queue(scene: SceneOf, tm
         async with route.worker("--worker-group-secret-file", str(tmp_path / "secret")) as worker:
             await worker.caught_up(route.topic, 30)
         assert await has_copied(route, *range(80))
+
+
+async def test_workers_with_different_secrets_do_not_copy_twice(scene: SceneOf, tmp_path: Path) -> None:
+    """Who has another secret than the others copies nothing, and says why, however it is started."""
+    for name in ("one", "two"):
+        write_secret(tmp_path / name)
+    async with scene(queues=1) as route:
+        group = ("--worker-group", f"{route.topic}-group", "--worker-group-secret-file")
+        await route.produce(20)
+        async with route.worker(*group, str(tmp_path / "one")) as worker:
+            await worker.caught_up(route.topic, 20)
+            async with route.worker(*group, str(tmp_path / "two"), at="other") as other:
+                await until(lambda: other.topic(route.topic).get("state") == "FAILED")
+                assert "sign with another secret" in other.topic(route.topic)["reason"]
+                (shown,) = worker.ask("GET", "/overview")[1]["connectors"]
+                assert any("sign with another secret" in each for each in shown["notes"])
+            accepting = (*group, str(tmp_path / "two"), "--worker-group-accept-unsigned")
+            async with route.worker(*accepting, at="other") as other:
+                await until(lambda: "this worker copies nothing" in unready(other))
+                await route.produce(20, start=20)
+                await until(partial(has_copied, route, *range(40)))
+                assert "this worker copies nothing" in unready(other)
+                assert not other.topic(route.topic)
+        assert await has_copied(route, *range(40))

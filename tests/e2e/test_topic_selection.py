@@ -62,6 +62,41 @@ async def test_filters(
     assert await _numbers(target, topic) == selected
 
 
+async def test_a_mistyped_name_leaves_no_topic_behind_silently(
+    clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    """What was copied and is selected no more is named by all that speak of a failover; it may be excluded."""
+    source, target = await clusters.pair(SOURCE, TARGET)
+    orders, payments = topic_name("orders"), topic_name("payments")
+    for topic in (orders, payments):
+        await create_topic(source, topic, queues=1)
+        await produce(source, topic, 10)
+
+    def reasons(worker: Worker) -> str:
+        return str(worker.ask("GET", "/connectors/route/readiness")[1]["reasons"])
+
+    async with Worker(source, target, tmp_path, "--topics", f"{orders},{payments}") as worker:
+        for topic in (orders, payments):
+            await worker.caught_up(topic, 10)
+        await until(lambda: reasons(worker) == "[]")
+        await worker.drain()
+    left = f"topic {payments} was copied by this route and is not selected any more"
+    mistyped = ("--topics", f"{orders},{payments}x")
+    async with Worker(source, target, tmp_path, *mistyped) as worker:
+        await until(lambda: worker.running == [orders])
+        assert left in reasons(worker)
+        report = worker.ask("POST", "/connectors/route/failover", {"dry_run": True})[1]
+        assert any(each.startswith(left) for each in report["problems"])
+        (warned,) = (each for each in worker.events if each["event"].startswith("topics names a topic"))
+        assert (warned["level"], warned["topic"]) == ("warning", f"{payments}x")
+        (changed,) = (each for each in worker.events if each["event"] == "connector has a new configuration")
+        assert changed["before"] == {"topics": [orders, payments]}
+        await worker.drain()
+    async with Worker(source, target, tmp_path, *mistyped, "--exclude-topics", payments) as worker:
+        await until(lambda: worker.running == [orders])
+        await until(lambda: reasons(worker) == "[]")
+
+
 async def test_a_condition_that_brokers_do_not_understand(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
+from replicator.group import inbox as module
 from replicator.group.control_log import LogMessage
 from replicator.group.freshness import Echo
 from replicator.group.inbox import Inbox
@@ -135,3 +136,35 @@ def test_unsigned_counters_cannot_shut_out_the_real_ones() -> None:
     accepting = inbox(Signer(SECRET.secret, accepts_unsigned=True))
     assert accepting.open(said(replace(BEAT, sequence=2**60), signer=Signer())) is not None
     assert accepting.open(said(BEAT)) is not None
+
+
+def own(signer: Signer, *, stored: int, reader: Inbox) -> None:
+    """A heartbeat of our own comes back."""
+    opened = reader.open(said(replace(BEAT, incarnation="own", sequence=stored), signer=signer, stored=stored))
+    assert opened is not None
+
+
+@pytest.mark.parametrize("other", [Signer("t" * 32), Signer()], ids=["another secret", "none"])
+def test_workers_that_sign_otherwise_are_heard(monkeypatch: pytest.MonkeyPatch, other: Signer) -> None:
+    """By the broker's clock: what another secret has signed long before our own heartbeat says nothing of now."""
+    reader = Inbox(("g",), SECRET, patience=10.0, own="own")
+    assert reader.open(said(BEAT, signer=other, stored=1_000_000)) is None
+    assert not reader.hears_other_secret, "nobody knows yet when that was"
+    own(SECRET, stored=1_010_000, reader=reader)
+    assert reader.hears_other_secret
+    own(SECRET, stored=1_010_001, reader=reader)
+    assert not reader.hears_other_secret
+    reader.open(said(BEAT, signer=other, stored=1_010_500))
+    assert reader.hears_other_secret
+    read = module.now()
+    monkeypatch.setattr(module, "now", lambda: read + 11.0)
+    assert not reader.hears_other_secret, "that broker may have shown nothing since"
+    assert not inbox().hears_other_secret
+
+
+def test_other_groups_have_secrets_of_their_own() -> None:
+    reader = Inbox(("g",), SECRET, patience=10.0, own="own")
+    own(SECRET, stored=1_000_000, reader=reader)
+    body = Signer("t" * 32).sign("online", "h", write_heartbeat("h", BEAT))
+    assert reader.open(LogMessage(ONLINE, body, 1_000_001)) is None
+    assert not reader.hears_other_secret

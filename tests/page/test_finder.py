@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from replicator.admin.message_lookup import NotACopy
 from replicator.api.access import Tokens
 from replicator.page import finder
 from replicator.state.connector_configs import Unknown
@@ -15,6 +16,7 @@ from tests.support.page import PagedWorker
 MESSAGE = {
     "stored": 1000.0,
     "born": 1000.0,
+    "born_host": "10.0.0.3:51234",
     "size": 4,
     "compressed": False,
     "properties": {"KEYS": "k7"},
@@ -54,7 +56,24 @@ def test_a_message_is_shown_on_both_sides(paged: PagedWorker, asked: list[Any]) 
     assert "orders/other/1 offset 8" in text
     assert "the source has no message there" in text
     assert "&lt;canary&gt;" in text
+    assert "10.0.0.3:51234" in text
     assert "offset 1<" in paged.browser().get("/page/find?topic=orders&key=k7").text
+
+
+def test_a_message_of_others_at_the_target_is_shown(
+    paged: PagedWorker, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has nothing at the source, and is what somebody looks for who wants to know its producer."""
+
+    async def by_offset(*_: object) -> dict[str, Any]:
+        place = {"topic": "orders-there", "broker": "west-a", "queue": 0, "offset": 7}
+        raise NotACopy("offset 7 is not a copy of this route: written by 10.0.0.3:51234", hint="", place=place)
+
+    monkeypatch.setattr(finder, "by_offset", by_offset)
+    text = paged.browser().get("/page/find?topic=orders&broker=west-a&queue=0&offset=7&side=target").text
+    assert "is not a copy of this route: written by 10.0.0.3:51234" in text
+    assert "orders-there/west-a/0 offset 7" in text
+    assert "&lt;canary&gt;" in text
 
 
 def test_bodies_are_not_for_those_who_only_read(paged: PagedWorker, asked: list[Any]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.errors import ProtocolError
-from replicator.protocol.message import BORN_HOST_V6, STORE_HOST_V6, StoredMessage, parse_messages
+from replicator.protocol.message import BORN_HOST_V6, STORE_HOST_V6, StoredMessage, born_hosts, parse_messages
 
 V1, V2 = 0xDAA320A7, 0xDAA320AB
 
@@ -171,3 +171,13 @@ def test_a_damaged_message_is_a_protocol_error_or_a_message(
         return
     assert all(isinstance(message, StoredMessage) for message in messages)
     assert [message.queue_offset for message in messages][1:] == [6]
+
+
+def test_who_has_sent_each_message() -> None:
+    """In any mixture of layouts."""
+    flags = (0, BORN_HOST_V6, STORE_HOST_V6, BORN_HOST_V6 | STORE_HOST_V6, 0)
+    data = b"".join(stored(offset=5 + n, sys_flag=flag, body=b"x" * n) for n, flag in enumerate(flags))
+    four, six = "98.98.98.98:1", "[" + ":".join(["6262"] * 8) + "]:1"
+    assert born_hosts(data) == {5: four, 6: six, 7: four, 8: six, 9: four}
+    with pytest.raises(ProtocolError):
+        born_hosts(data[:-1])

@@ -52,6 +52,7 @@ def make_shared() -> Callable[..., Shared]:
             "recovering": RecoverySlots(),
             "barrier": DispatchBarrier(),
             "waiting": WaitingQueues(),
+            "hears_other_secret": lambda: False,
         }
         options = {"settle_timeout": 0.0} | options
         given["options"] = RouteOptions(identity=Identity("s", "t"), **options)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from replicator.errors import Unreachable
 from replicator.protocol.codes import Response
@@ -67,7 +68,7 @@ async def test_only_what_lies_between_our_batches_counts(copied_to: CopiedTo) ->
     async with running() as inspector:
         for start, stop in [(0, 1), (2, 3), (3, 4), (103, 105)]:
             inspector.add(queue, start, stop)
-    assert broker.asked == [(0, 4), (103, 2)]
+    assert broker.asked == [(0, 4), (2, 1), (103, 2)], "once, who has written the last one"
     assert (queue.state.counters.foreign, queue.state.counters.duplicates) == (4, 1)
 
 
@@ -204,3 +205,37 @@ async def test_what_lies_behind_the_last_copy_is_inspected_once(make_shared: Cal
         queue.passed(2)
         queue.passed(3)
     assert (queue.state.progress.target_end, queue.state.counters.foreign) == (3, 2)
+
+
+async def test_who_writes_foreign_messages_is_said_once_an_hour(
+    copied_to: CopiedTo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each topic; each queue knows the first and the last of them."""
+    clock = 1000.0
+    monkeypatch.setattr(module, "now", lambda: clock)
+    queues = [copied_to(Shown(copy_of(0), b"", b"", copy_of(1), b""), name) for name in ("b", "c")]
+    with capture_logs() as logs:
+        async with running() as inspector:
+            for queue in queues:
+                inspector.add(queue, 1, 3)
+            await inspector.drained()
+            clock += 3599.0
+            inspector.add(queues[0], 4, 5)
+            await inspector.drained()
+            clock += 2.0
+            inspector.add(queues[1], 4, 5)
+    assert [queue.state.counters.foreign_offsets for queue in queues] == [(1, 4), (1, 4)]
+    told = [(each["target"], each["first"], each["last"], each["born_host"]) for each in logs]
+    assert [each["log_level"] for each in logs] == ["warning"] * 2
+    assert told[1] == ("c/0", 1, 4, told[0][3])
+    assert told[0][:3] in {("b/0", 1, 2), ("c/0", 1, 2)}
+    assert told[0][3].count(".") == 3
+
+
+async def test_copies_are_not_told_of(copied_to: CopiedTo) -> None:
+    queue = copied_to(Shown(copy_of(0), copy_of(0)))
+    with capture_logs() as logs:
+        async with running() as inspector:
+            inspector.add(queue, 1, 2)
+    assert [each["event"] for each in logs] == ["duplicate at the target"]
+    assert queue.state.counters.foreign_offsets is None

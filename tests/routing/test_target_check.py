@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,21 @@ async def test_in_the_first_round_of_a_secret_a_copy_that_is_ahead_is_not_believ
     assert source.asked == [(5, 30)]
     assert state.progress.position == 5
     assert "without worker_group_accept_unsigned the group continues at source offset 5" in failed.value.hint
+
+
+@pytest.mark.parametrize("split", [False, True])
+async def test_unsealed_copies_of_workers_with_another_secret(
+    make_shared: Callable[..., Shared], *, split: bool
+) -> None:
+    """While such workers are heard, their secret is what is wrong: to believe their copies would make all twice."""
+    shared = make_shared(broker=Shown(copy_of(0), copy_of(1)), sealer=Sealer("k" * 32, "t"))
+    shared = replace(shared, hears_other_secret=lambda: split)
+    with pytest.raises(QueueFailed, match="2 messages in the target queue say that they are copies") as failed:
+        await check_of(QueueState("T", Queue("a", 0), Queue("b", 0)), shared).run()
+    assert ("sign with another secret" in str(failed.value)) == split
+    assert failed.value.hint.startswith(
+        "set worker_group_secret_file of all workers" if split else "if they are right, start the group with"
+    )
 
 
 async def test_what_is_stored_and_not_shown_yet_is_waited_for(

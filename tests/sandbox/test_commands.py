@@ -236,6 +236,18 @@ def test_up_with_accounts_tls_and_brokers(state: Path) -> None:
         (ca,) = re.findall(rf"^{name}: TLS, certificate authority (.+)$", result.stdout, re.MULTILINE)
         asyncio.run(assert_let_in(address, brokers=[f"{name}-a", f"{name}-b"], account=account, ca=Path(ca)))
 
+    # As printed, it starts a replicator that is let in: the doctor takes what a worker takes.
+    line = "\n".join(re.findall(r"^(?:export|replicator) .+$", result.stdout, re.MULTILINE))
+    looked = subprocess.run(
+        ["/bin/sh", "-c", line.replace("replicator --source", f"{sys.executable} -m replicator doctor --source")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for name in ("north", "south"):
+        for broker in ("a", "b"):
+            assert re.search(rf"{name}-{broker}\s+answers at", looked.stdout), looked.stdout + looked.stderr
+
     assert_messages("north", "south")
     assert sandbox("kill", "north", "south-b").returncode == 0
     assert sandbox("start", "north", "south").returncode == 0

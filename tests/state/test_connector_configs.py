@@ -174,8 +174,20 @@ def test_each_change_is_logged_with_what_it_was(connectors: Connectors) -> None:
     ]
     assert [each["connector"] for each in logs] == ["one"] * 7 + ["route"]
     assert logs[1]["differ"] == ["topics"]
+    assert (logs[1]["before"], logs[1]["after"]) == ({"topics": ["a"]}, {"topics": ["b"]})
     assert [each["before"] for each in logs[2:5]] == ["RUNNING", "PAUSED", "STOPPED"]
     assert logs[-1]["actor"] == "the worker's own settings"
+
+
+def test_a_file_that_was_changed_is_logged_with_both_values(connectors: Connectors) -> None:
+    """Who has mistyped a name sees it; a list of thousands is cut."""
+    connectors.bring("route", RouteSettings(topics="orders,payments"))
+    with capture_logs() as logs:
+        connectors.bring("route", RouteSettings(topics="orders,paymnts"))
+        connectors.bring("route", RouteSettings(topics=[f"topic-{n}" for n in range(1000)]))
+    assert logs[0]["before"] == {"topics": ["orders", "payments"]}
+    assert logs[0]["after"] == {"topics": ["orders", "paymnts"]}
+    assert len(logs[1]["after"]["topics"]) < 600
 
 
 def test_what_another_worker_was_asked_for_is_logged_here_too(connectors: Connectors, store: Store) -> None:

@@ -121,7 +121,12 @@ class PagedWorker:
             "switching": set(),
             "standby": None,
             "refresher": SimpleNamespace(source_away="", source_seen_at=0.0),
-            "group": SimpleNamespace(name="east-west", waiting_for=""),
+            "group": SimpleNamespace(
+                name="east-west",
+                waiting_for="",
+                is_split=False,
+                inbox=SimpleNamespace(hears_other_secret=False),
+            ),
             "identity": SimpleNamespace(source="east", target="west"),
             "context": None,
             "may_send": lambda: True,

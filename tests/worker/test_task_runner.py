@@ -84,7 +84,7 @@ async def test_new_queues_and_a_new_configuration_at_once() -> None:
             runner = TaskRunner(
                 coordinator,
                 routes,  # type: ignore[arg-type]
-                SimpleNamespace(publish=publish),  # type: ignore[arg-type]
+                SimpleNamespace(publish=publish, is_split=False),  # type: ignore[arg-type]
                 SimpleNamespace(save=save),  # type: ignore[arg-type]
                 target=SimpleNamespace(drop=lambda: None),  # type: ignore[arg-type]
                 work=work,
@@ -165,7 +165,7 @@ async def test_a_fence_while_tasks_start() -> None:
         runner = TaskRunner(
             coordinator,
             routes,  # type: ignore[arg-type]
-            SimpleNamespace(publish=publish),  # type: ignore[arg-type]
+            SimpleNamespace(publish=publish, is_split=False),  # type: ignore[arg-type]
             SimpleNamespace(save=save),  # type: ignore[arg-type]
             target=SimpleNamespace(drop=lambda: dropped.append(1)),  # type: ignore[arg-type]
             work=work,

@@ -68,3 +68,14 @@ async def test_a_worker_that_is_fenced_or_leaves_makes_nothing_at_the_target(
     assert await turn.turn() == calls
     assert turn.looked == [{"route/orders"}], "whether tasks have no owner is seen at every turn"
     assert (turn.coordinator.stage is MemberState.LEFT) is (stage is MemberState.LEAVING)
+
+
+@pytest.mark.parametrize(("caught_up", "is_split"), [(True, False), (False, False), (True, True)])
+def test_tasks_that_others_may_copy_are_not_wanted(*, caught_up: bool, is_split: bool) -> None:
+    """Before the target has said what was decided there, and while others of the group have another secret."""
+    worker: Any = SimpleNamespace(
+        mirror=SimpleNamespace(caught_up=caught_up),
+        group=SimpleNamespace(is_split=is_split),
+        routes=SimpleNamespace(wanted=lambda: lambda _: True),
+    )
+    assert Worker._wanted(worker)("route/orders") == (caught_up and not is_split)

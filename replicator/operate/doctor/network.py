@@ -9,11 +9,20 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from replicator.aio.bounded import bounded
+from replicator.client.address import split_address
 from replicator.client.address_server import AddressServer
 from replicator.client.cluster import Broker, Cluster, Topology
 from replicator.client.endpoint import Endpoint
 from replicator.client.security import Security
-from replicator.errors import BrokerRefused, ClientError, NoTls, ProtocolError, ReplicatorError
+from replicator.errors import (
+    BrokerRefused,
+    ClientError,
+    NoTls,
+    ProtocolError,
+    ReplicatorError,
+    RequestTimeout,
+    is_absence,
+)
 from replicator.operate.doctor.brokers import judge_broker, judge_slave
 from replicator.operate.doctor.facts import Facts, read_facts
 from replicator.operate.doctor.finding import Finding, bad, good, odd, unchecked
@@ -30,6 +39,7 @@ _ANSWER: Final = 5.0
 _AT_ONCE: Final = 16
 #: Where the VIP port of a broker is, by where its listen port is.
 VipOf = Callable[[str], str]
+_HANGS: Final = "it hangs: look at its machine, its disk and its log, and restart it"
 _WAY_OUT: Final = "check the address, that the name server runs, and TLS"
 
 
@@ -187,18 +197,37 @@ def _address_advice(address: str) -> str:
 
 async def _facts(address: str, security: Security) -> tuple[float, Facts] | Heard:
     """Its facts, and how many milliseconds they took; or why there are none."""
-    endpoint, began = Endpoint(address, security), time.monotonic()
+    endpoint, began, connected = Endpoint(address, security), time.monotonic(), False
     try:
         async with asyncio.timeout(_ANSWER):
             await endpoint.connection()
-            took = (time.monotonic() - began) * 1000
+            connected, took = True, (time.monotonic() - began) * 1000
             return took, await read_facts(endpoint)
     except (ClientError, ProtocolError) as error:
-        return Heard(address, failure=error.message, hint=error.hint or _way_out(error))
+        heard = Heard(address, failure=error.message, hint=error.hint or _way_out(error))
+        silent = isinstance(error, RequestTimeout) or (security.tls is not None and is_absence(error))
     except TimeoutError:
-        return Heard(address, failure="no answer")
+        heard, silent = Heard(address, failure="no answer"), True
     finally:
         await endpoint.close()
+    if silent and not heard.hint and (connected or await _takes_connections(address, security)):
+        failure = f"it takes connections, and gives no answer within {_ANSWER:g} s"
+        return Heard(address, failure=failure, hint=_HANGS)
+    return heard
+
+
+async def _takes_connections(address: str, security: Security) -> bool:
+    """Whether somebody listens there: where a TLS handshake fails, a connection alone says so."""
+    if security.socks is not None:
+        return False  # its proxy takes them
+    try:
+        host, port = split_address(address)
+        async with asyncio.timeout(_ANSWER):
+            _, writer = await asyncio.open_connection(host, port)
+    except (OSError, ValueError):
+        return False
+    writer.close()
+    return True
 
 
 def _way_out(error: ReplicatorError) -> str:

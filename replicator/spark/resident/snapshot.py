@@ -20,8 +20,9 @@ _PROGRESS = (
     *("seen", "start", "store_timestamp", "target_end", "target_floor"),
 )
 _COUNTERS = (
-    *("batches", "copied", "copied_before", "copied_bytes", "duplicates", "foreign", "gaps", "late", "latency_sum"),
-    *("lost", "lost_at_target", "reset_at", "resets", "retries", "skipped_to", "target_lost"),
+    *("batches", "copied", "copied_before", "copied_bytes", "duplicates", "foreign", "foreign_offsets", "gaps"),
+    *("late", "latency_sum", "lost", "lost_at_target", "reset_at", "resets", "retries", "skipped_to"),
+    "target_lost",
 )
 _COPIED_COUNTERS = ("restored", "restored_skipped", "skipped")
 
@@ -55,6 +56,7 @@ class Counters(msgspec.Struct, frozen=True):
     copied_bytes: int
     duplicates: int
     foreign: int
+    foreign_offsets: tuple[int, int] | None
     gaps: int
     late: int
     latency_sum: float

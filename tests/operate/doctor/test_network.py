@@ -1,8 +1,17 @@
-"""What is said of name servers, by which of them answer."""
+"""What is said of name servers and brokers that do not answer, by what they do instead."""
 
 from __future__ import annotations
 
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
 from replicator.client.cluster import Broker, Topology
+from replicator.client.security import Security
+from replicator.operate.doctor import network
 from replicator.operate.doctor.finding import Level
 from replicator.operate.doctor.network import Heard, judge_behind_proxy, judge_name_servers
 from replicator.settings import ClusterSettings
@@ -29,3 +38,36 @@ def test_brokers_behind_a_proxy() -> None:
     assert found[0].message == "brokers that have the topics: a, b"
     assert "a Proxy does not tell them" in found[1].message
     assert [each.check for each in judge_name_servers("source", [ALIVE], called="Proxy")] == ["source Proxy"]
+
+
+@asynccontextmanager
+async def silent() -> AsyncIterator[str]:
+    """Somebody who takes connections and never says anything."""
+    over = asyncio.Event()
+
+    async def hang(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+        writer.close()
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        over.set()
+
+
+@pytest.mark.parametrize("tls", [None, ssl.create_default_context()], ids=["plain", "TLS"])
+async def test_a_broker_that_hangs_is_told_from_one_that_is_away(
+    monkeypatch: pytest.MonkeyPatch, tls: ssl.SSLContext | None
+) -> None:
+    """Its port and its address are right: no `nc -vz` finds out what is wrong with it."""
+    monkeypatch.setattr(network, "_ANSWER", 0.5)
+    security = Security(tls=tls)
+    async with silent() as address:
+        hung, _ = await network._master("source broker", "east-a", address, security, {}, vip_of=None)
+        slave = await network._slave("source", "east-a", address, security)
+    for found in (hung, slave):
+        assert "it takes connections, and gives no answer within 0.5 s" in found.message
+        assert found.advice.startswith("it hangs: look at its machine")
+    away, _ = await network._master("source broker", "east-a", address, security, {}, vip_of=None)
+    assert "it takes connections" not in away.message
+    assert "brokerIP1" in away.advice
