@@ -17,6 +17,7 @@ from replicator.admin.verified_queues import differing
 from replicator.connector.route import Route
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.observe.duration import duration
+from replicator.observe.latest_progress import Trend
 from replicator.observe.moment import moment
 from replicator.observe.pending_lines import pending_lines
 from replicator.observe.topic_history import TopicHistory
@@ -147,9 +148,15 @@ class Overview:
             }
         return found | self._figures(connector, topics)
 
+    def trend(self, connector: Connector, topic: str) -> Trend | None:
+        """How a topic has done in the last ten seconds; None: not known yet."""
+        if connector.state is not State.RUNNING:  # what was copied just before is over
+            return Trend(0.0, 0.0)
+        return self.history.latest.trend((connector.name, topic))
+
     def _figures(self, connector: Connector, topics: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Sums over its topics, and how fast they go."""
-        trends = [self.history.trend((connector.name, topic["topic"])) for topic in topics]
+        trends = [self.trend(connector, topic["topic"]) for topic in topics]
         known = [trend for trend in trends if trend is not None]
         lag = sum(topic["lag_messages"] for topic in topics)
         return {
