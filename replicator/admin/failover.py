@@ -12,6 +12,7 @@ from math import inf
 from typing import Any, Final
 
 from replicator.admin.broker_removal import leave_as_it_is
+from replicator.admin.failover_steps import FailoverSteps
 from replicator.admin.failover_turn import NotNow, decided_by_hand, note, refuse_replaced, taking_turn
 from replicator.admin.missing_messages import missing_topics, refuse_standing
 from replicator.admin.pending_messages import Pending
@@ -98,7 +99,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     if how.dry_run:
         source, target = worker.context.source.cluster, worker.context.target.cluster
         async with looking(await silent_brokers(source, target)):
-            return await _report(worker, connector, route, how)
+            return await _report(worker, connector, route, how, FailoverSteps(connector.name, dry_run=True))
     if not worker.may_send() and not how.source_dead:
         raise NotNow(
             "this worker does not reach its group, so others might continue to copy",
@@ -107,14 +108,15 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     if not how.source_dead:
         await refuse_standing(worker, connector, route, how.concerns)
     log.info("failover begins", connector=connector.name, topics=sorted(how.topics), source_dead=how.source_dead)
-    async with taking_turn(worker, route, source_dead=how.source_dead):
+    steps = FailoverSteps(connector.name)
+    async with taking_turn(worker, route, source_dead=how.source_dead), steps.shown():
         await _publish(worker, how)
         unseen = list[str]()
         if not how.source_dead:
-            await _drain(worker, connector, route, how)
+            await _drain(worker, route, how, steps)
             unseen += worker.refresher.problems  # at the last look, which may be later than that of the drain
         refuse_replaced(worker, route)
-        report = await _switch(worker, connector.name, _current(worker, route), how)
+        report = await _switch(worker, connector.name, _current(worker, route), how, steps)
     report["problems"] += unseen
     try:
         await worker.changed()  # that the next one may begin
@@ -126,9 +128,11 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     return report
 
 
-async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions) -> dict[str, Any]:
+async def _switch(
+    worker: Worker, name: str, route: Route, how: FailoverOptions, steps: FailoverSteps
+) -> dict[str, Any]:
     """Stops the connector and hands over; of some topics alone, it runs without them in the end."""
-    log.info("failover stops the connector", connector=name)
+    steps.begin("failover stops the connector")
     connector = worker.connectors.get(name)  # as it is now: draining takes its time
     before = _state_before(connector, route, how)
     if how.source_dead:
@@ -142,9 +146,7 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
         refuse_replaced(worker, route)
     has_stopped = await stopped(worker, (name,), source_dead=how.source_dead)
     route = _current(worker, route)
-    if has_stopped:
-        log.info("failover writes offsets and opens topics", connector=name)
-    report = await _report(worker, connector, route, how, has_stopped=has_stopped)
+    report = await _report(worker, connector, route, how, steps, has_stopped=has_stopped)
     if report["stopped"] and not how.topics and (how.source_dead or not report["problems"]):
         note(route.sync.ledger, failed_over_at=time.time())
     if how.topics:
@@ -240,10 +242,17 @@ async def _publish(worker: Worker, how: FailoverOptions) -> None:
 
 
 async def _report(
-    worker: Worker, connector: Connector, route: Route, how: FailoverOptions, *, has_stopped: bool | None = None
+    worker: Worker,
+    connector: Connector,
+    route: Route,
+    how: FailoverOptions,
+    steps: FailoverSteps,
+    *,
+    has_stopped: bool | None = None,
 ) -> dict[str, Any]:
     """Hands over if the route `has_stopped`; with None it reports what that would do."""
     name, dead = connector.name, how.source_dead
+    steps.begin("failover looks for what the target lacks")
     missing = await missing_topics(worker, route, how.concerns, patience=_DEAD_SECONDS if dead else inf)
     lost = await target_losses(route.sync.copied.snapshot(how.concerns), worker.context)
     done: Sequence[Done] = ()
@@ -255,13 +264,16 @@ async def _report(
     # Only a route that runs sends again what the target has lost: it does, if no topic is opened before.
     if has_stopped is not False and not (lost and how.topics and not dead):
         standstill = _Standstill(worker, name, source_dead=dead)
-        done, unknown = await _hand_over(worker, route, how, standstill)
+        done, unknown = await _hand_over(worker, route, how, standstill, steps)
         failed += unknown
         if has_stopped and not standstill.lasts():
             has_stopped = False
             failed.append(_RESUMED)
+    steps.begin("failover looks where groups stand, and what waits")
     groups = await group_standings(await route.sync.places())
     pending = _pending_of_dead(route) if dead else await pending_of(route, worker.context, missing)
+    if route.topics.parked:
+        steps.begin("failover releases what was parked")
     released, unreleased = await _released(worker, route, how, has_stopped=has_stopped)
     failed += unreleased
     return {
@@ -304,7 +316,7 @@ class _Standstill:
 
 
 async def _hand_over(
-    worker: Worker, route: Route, how: FailoverOptions, standstill: _Standstill
+    worker: Worker, route: Route, how: FailoverOptions, standstill: _Standstill, steps: FailoverSteps
 ) -> tuple[list[Done], list[str]]:
     """As `SyncTask.hand_over`, as long as the `standstill` lasts."""
     if how.dry_run:
@@ -315,8 +327,12 @@ async def _hand_over(
     if how.topics:  # known before it is so: whoever repeats this must not write to them
         note(route.sync.ledger, opened=True)
         await _publish(worker, how)
+    steps.begin("failover writes offsets and opens topics")
     done, unknown = await route.sync.hand_over(
-        open_all=how.open_all, concerns=how.concerns, may_go_on=standstill.lasts
+        open_all=how.open_all,
+        concerns=how.concerns,
+        may_go_on=standstill.lasts,
+        begins=lambda kind: steps.begin("failover hands over", kind=kind),
     )
     if how.topics and not _opened(done):
         note(route.sync.ledger, opened=before)
@@ -348,7 +364,7 @@ async def _released(
     return report, []
 
 
-async def _drain(worker: Worker, connector: Connector, route: Route, how: FailoverOptions) -> None:
+async def _drain(worker: Worker, route: Route, how: FailoverOptions, steps: FailoverSteps) -> None:
     """Waits until nothing is missing at the target, nor of a topic that has just been created."""
     await worker.refresher.refresh()
     loop = asyncio.get_running_loop()
@@ -360,9 +376,7 @@ async def _drain(worker: Worker, connector: Connector, route: Route, how: Failov
         messages = sum(each["messages"] for each in missing)
         if messages != logged:
             logged = messages
-            log.info(
-                "failover waits for messages", connector=connector.name, messages=messages, topics=len(missing)
-            )
+            steps.begin("failover waits for messages", messages=messages, topics=len(missing))
         if empty == 2 or loop.time() > deadline:
             return
         await asyncio.sleep(_POLL_INTERVAL)
