@@ -22,6 +22,7 @@ from replicator.observe.moment import moment
 from replicator.observe.pending_lines import pending_lines
 from replicator.observe.topic_history import TopicHistory
 from replicator.plugins.registry import PluginConfig
+from replicator.routing.parked import KINDS
 from replicator.routing.state import Phase
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, State, Unknown
@@ -161,6 +162,7 @@ class Overview:
         lag = sum(topic["lag_messages"] for topic in topics)
         return {
             "topics": len(topics),
+            "delay_queues": sum(topic["queues"] for topic in topics if topic["topic"] in KINDS),
             **{name: sum(topic[name] for topic in topics) for name in _SUMMED},
             **{name: max((topic[name] for topic in topics), default=0.0) for name in _OLDEST},
             "rate": sum(trend.rate for trend in known) if known else None,
