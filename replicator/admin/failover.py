@@ -119,7 +119,9 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
         report = await _switch(worker, connector.name, _current(worker, route), how, steps)
     report["problems"] += unseen
     try:
-        await worker.changed()  # that the next one may begin
+        async with steps.shown():
+            steps.begin("failover tells the group that the next one may begin")
+            await worker.changed()
     except ClientError as error:
         log.warning("end of failover not yet published to the group", connector=route.name, reason=str(error))
     told = {name: report[name] for name in ("connector", "topics", "drained", "problems")}

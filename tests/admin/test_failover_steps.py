@@ -83,6 +83,7 @@ async def test_each_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         "failover writes offsets and opens topics",
         "failover hands over",
         "failover looks where groups stand, and what waits",
+        "failover tells the group that the next one may begin",
     ]
     setup.sync.hand_over = AsyncMock(return_value=([], []))
     with capture_logs() as logs:
