@@ -12,7 +12,7 @@ from math import inf
 from typing import Any, Final
 
 from replicator.admin.broker_removal import leave_as_it_is
-from replicator.admin.failover_steps import FailoverSteps
+from replicator.admin.failover_steps import Steps
 from replicator.admin.failover_turn import NotNow, decided_by_hand, note, refuse_replaced, taking_turn
 from replicator.admin.missing_messages import missing_topics, refuse_standing
 from replicator.admin.pending_messages import Pending
@@ -99,7 +99,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     if how.dry_run:
         source, target = worker.context.source.cluster, worker.context.target.cluster
         async with looking(await silent_brokers(source, target)):
-            return await _report(worker, connector, route, how, FailoverSteps(connector.name, dry_run=True))
+            return await _report(worker, connector, route, how, Steps(connector.name, dry_run=True))
     if not worker.may_send() and not how.source_dead:
         raise NotNow(
             "this worker does not reach its group, so others might continue to copy",
@@ -108,7 +108,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     if not how.source_dead:
         await refuse_standing(worker, connector, route, how.concerns)
     log.info("failover begins", connector=connector.name, topics=sorted(how.topics), source_dead=how.source_dead)
-    steps = FailoverSteps(connector.name)
+    steps = Steps(connector.name)
     async with taking_turn(worker, route, source_dead=how.source_dead), steps.shown():
         await _publish(worker, how)
         unseen = list[str]()
@@ -130,9 +130,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     return report
 
 
-async def _switch(
-    worker: Worker, name: str, route: Route, how: FailoverOptions, steps: FailoverSteps
-) -> dict[str, Any]:
+async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions, steps: Steps) -> dict[str, Any]:
     """Stops the connector and hands over; of some topics alone, it runs without them in the end."""
     steps.begin("failover stops the connector")
     connector = worker.connectors.get(name)  # as it is now: draining takes its time
@@ -248,7 +246,7 @@ async def _report(
     connector: Connector,
     route: Route,
     how: FailoverOptions,
-    steps: FailoverSteps,
+    steps: Steps,
     *,
     has_stopped: bool | None = None,
 ) -> dict[str, Any]:
@@ -318,7 +316,7 @@ class _Standstill:
 
 
 async def _hand_over(
-    worker: Worker, route: Route, how: FailoverOptions, standstill: _Standstill, steps: FailoverSteps
+    worker: Worker, route: Route, how: FailoverOptions, standstill: _Standstill, steps: Steps
 ) -> tuple[list[Done], list[str]]:
     """As `SyncTask.hand_over`, as long as the `standstill` lasts."""
     if how.dry_run:
@@ -331,10 +329,7 @@ async def _hand_over(
         await _publish(worker, how)
     steps.begin("failover writes offsets and opens topics")
     done, unknown = await route.sync.hand_over(
-        open_all=how.open_all,
-        concerns=how.concerns,
-        may_go_on=standstill.lasts,
-        begins=lambda kind: steps.begin("failover hands over", kind=kind),
+        open_all=how.open_all, concerns=how.concerns, may_go_on=standstill.lasts, begins=steps.hands_over
     )
     if how.topics and not _opened(done):
         note(route.sync.ledger, opened=before)
@@ -366,7 +361,7 @@ async def _released(
     return report, []
 
 
-async def _drain(worker: Worker, route: Route, how: FailoverOptions, steps: FailoverSteps) -> None:
+async def _drain(worker: Worker, route: Route, how: FailoverOptions, steps: Steps) -> None:
     """Waits until nothing is missing at the target, nor of a topic that has just been created."""
     await worker.refresher.refresh()
     loop = asyncio.get_running_loop()

@@ -10,7 +10,7 @@ from typing import Final
 from replicator.aio.clock import now
 from replicator.observe.logging import get_logger
 
-__all__ = ["FailoverSteps"]
+__all__ = ["Steps"]
 
 #: Seconds of silence after which it is said that a step goes on, and seconds between two checks.
 _SILENCE: Final = 3.0
@@ -19,7 +19,7 @@ _CHECK: Final = 0.5
 log = get_logger(__name__)
 
 
-class FailoverSteps:
+class Steps:
     """Logs the steps of one failover; a dry run has none."""
 
     def __init__(self, connector: str, *, dry_run: bool = False) -> None:
@@ -36,6 +36,10 @@ class FailoverSteps:
         if step != self._step:
             self._step, self._began = step, now()
         self._said = now()
+
+    def hands_over(self, kind: str) -> None:
+        """The turn of offsets, topics, or another kind of metadata has come."""
+        self.begin("failover hands over", kind=kind)
 
     @asynccontextmanager
     async def shown(self) -> AsyncIterator[None]:

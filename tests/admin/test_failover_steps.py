@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from replicator.admin import failover_steps, running_tasks, topic_lag
-from replicator.admin.failover_steps import FailoverSteps
+from replicator.admin.failover_steps import Steps
 from tests.admin.failover_setup import Setup
 from tests.support.worker import until
 
@@ -24,7 +24,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_step_is_told_again_while_it_lasts() -> None:
     """A source that is dead costs time-outs, in which nobody would know whether anything goes on."""
-    steps = FailoverSteps("route")
+    steps = Steps("route")
     with capture_logs() as logs:
         async with steps.shown():
             steps.begin("failover hands over", kind="offsets")
@@ -41,7 +41,7 @@ async def test_a_step_is_told_again_while_it_lasts() -> None:
 async def test_what_is_told_often_enough_is_not_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps with news of their own, such as how many messages are still missing."""
     monkeypatch.setattr(failover_steps, "_SILENCE", 5.0)
-    steps = FailoverSteps("route")
+    steps = Steps("route")
     with capture_logs() as logs:
         async with steps.shown():
             for messages in range(20, 0, -1):
@@ -51,7 +51,7 @@ async def test_what_is_told_often_enough_is_not_told_again(monkeypatch: pytest.M
 
 
 async def test_a_dry_run_is_silent() -> None:
-    steps = FailoverSteps("route", dry_run=True)
+    steps = Steps("route", dry_run=True)
     with capture_logs() as logs:
         async with steps.shown():
             steps.begin("failover hands over", kind="offsets")

@@ -8,7 +8,7 @@ from typing import Final
 from replicator.__main__ import main
 from replicator.admin import failover
 from replicator.admin.failover import FailoverOptions
-from replicator.admin.failover_steps import FailoverSteps
+from replicator.admin.failover_steps import Steps
 from replicator.connector.route import Route
 from replicator.worker.worker import Worker
 from tests.simulation import mutants
@@ -20,7 +20,7 @@ __all__ = ["MUTANTS"]
 def _opened_early() -> None:
     drain = failover._drain
 
-    async def early(worker: Worker, route: Route, how: FailoverOptions, steps: FailoverSteps) -> None:
+    async def early(worker: Worker, route: Route, how: FailoverOptions, steps: Steps) -> None:
         await route.sync.hand_over(open_all=how.open_all)
         await drain(worker, route, how, steps)
 
