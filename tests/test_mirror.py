@@ -15,7 +15,6 @@ TESTS = ROOT / "tests"
 ELSEWHERE = {
     "acl_sync.wire": "acl_sync/test_brokers.py",
     "replicator.__main__": "test_cli.py",
-    "replicator.admin.target_losses": "e2e/test_target_loss.py",
     "replicator.api.actor": "e2e/test_workers.py",
     "replicator.api.answer": "api/test_answers.py",
     "replicator.api.audit_answers": "e2e/test_audit.py",

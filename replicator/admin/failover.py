@@ -12,6 +12,7 @@ from math import inf
 from typing import Any, Final
 
 from replicator.admin.broker_removal import leave_as_it_is
+from replicator.admin.failover_steps import Steps
 from replicator.admin.failover_turn import NotNow, decided_by_hand, note, refuse_replaced, taking_turn
 from replicator.admin.missing_messages import missing_topics, refuse_standing
 from replicator.admin.pending_messages import Pending
@@ -101,7 +102,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     if how.dry_run:
         source, target = worker.context.source.cluster, worker.context.target.cluster
         async with looking(await silent_brokers(source, target)):
-            report = await _report(worker, connector, route, how)
+            report = await _report(worker, connector, route, how, Steps(connector.name, dry_run=True))
             report["problems"] += reasons_of_deselected(left)
             return report
     if not worker.may_send() and not how.source_dead:
@@ -112,17 +113,20 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     if not how.source_dead:
         await refuse_standing(worker, connector, route, how.concerns)
     log.info("failover begins", connector=connector.name, topics=sorted(how.topics), source_dead=how.source_dead)
-    async with taking_turn(worker, route, source_dead=how.source_dead):
+    steps = Steps(connector.name)
+    async with taking_turn(worker, route, source_dead=how.source_dead), steps.shown():
         await _publish(worker, how)
         unseen = list[str]()
         if not how.source_dead:
-            await _drain(worker, connector, route, how)
+            await _drain(worker, route, how, steps)
             unseen += worker.refresher.problems  # at the last look, which may be later than that of the drain
         refuse_replaced(worker, route)
-        report = await _switch(worker, connector.name, _current(worker, route), how)
+        report = await _switch(worker, connector.name, _current(worker, route), how, steps)
     report["problems"] += [*unseen, *reasons_of_deselected(left)]
     try:
-        await worker.changed()  # that the next one may begin
+        async with steps.shown():
+            steps.begin("failover tells the group that the next one may begin")
+            await worker.changed()
     except ClientError as error:
         log.warning("end of failover not yet published to the group", connector=route.name, reason=str(error))
     told = {name: report[name] for name in ("connector", "topics", "drained", "problems")}
@@ -131,9 +135,9 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     return report
 
 
-async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions) -> dict[str, Any]:
+async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions, steps: Steps) -> dict[str, Any]:
     """Stops the connector and hands over; of some topics alone, it runs without them in the end."""
-    log.info("failover stops the connector", connector=name)
+    steps.begin("failover stops the connector")
     connector = worker.connectors.get(name)  # as it is now: draining takes its time
     before = _state_before(connector, route, how)
     if how.source_dead:
@@ -147,9 +151,7 @@ async def _switch(worker: Worker, name: str, route: Route, how: FailoverOptions)
         refuse_replaced(worker, route)
     has_stopped = await stopped(worker, (name,), source_dead=how.source_dead)
     route = _current(worker, route)
-    if has_stopped:
-        log.info("failover writes offsets and opens topics", connector=name)
-    report = await _report(worker, connector, route, how, has_stopped=has_stopped)
+    report = await _report(worker, connector, route, how, steps, has_stopped=has_stopped)
     if report["stopped"] and not how.topics and (how.source_dead or not report["problems"]):
         note(route.sync.ledger, failed_over_at=time.time())
     if how.topics:
@@ -245,10 +247,17 @@ async def _publish(worker: Worker, how: FailoverOptions) -> None:
 
 
 async def _report(
-    worker: Worker, connector: Connector, route: Route, how: FailoverOptions, *, has_stopped: bool | None = None
+    worker: Worker,
+    connector: Connector,
+    route: Route,
+    how: FailoverOptions,
+    steps: Steps,
+    *,
+    has_stopped: bool | None = None,
 ) -> dict[str, Any]:
     """Hands over if the route `has_stopped`; with None it reports what that would do."""
     name, dead = connector.name, how.source_dead
+    steps.begin("failover looks for what the target lacks")
     missing = await missing_topics(worker, route, how.concerns, patience=_DEAD_SECONDS if dead else inf)
     lost = await target_losses(route.sync.copied.snapshot(how.concerns), worker.context)
     done: Sequence[Done] = ()
@@ -260,13 +269,16 @@ async def _report(
     # Only a route that runs sends again what the target has lost: it does, if no topic is opened before.
     if has_stopped is not False and not (lost and how.topics and not dead):
         standstill = _Standstill(worker, name, source_dead=dead)
-        done, unknown = await _hand_over(worker, route, how, standstill)
+        done, unknown = await _hand_over(worker, route, how, standstill, steps)
         failed += unknown
         if has_stopped and not standstill.lasts():
             has_stopped = False
             failed.append(_RESUMED)
+    steps.begin("failover looks where groups stand, and what waits")
     groups = await group_standings(await route.sync.places())
     pending = _pending_of_dead(route) if dead else await pending_of(route, worker.context, missing)
+    if route.topics.parked:
+        steps.begin("failover releases what was parked")
     released, unreleased = await _released(worker, route, how, has_stopped=has_stopped)
     failed += unreleased
     return {
@@ -324,7 +336,7 @@ class _Standstill:
 
 
 async def _hand_over(
-    worker: Worker, route: Route, how: FailoverOptions, standstill: _Standstill
+    worker: Worker, route: Route, how: FailoverOptions, standstill: _Standstill, steps: Steps
 ) -> tuple[list[Done], list[str]]:
     """As `SyncTask.hand_over`, as long as the `standstill` lasts."""
     if how.dry_run:
@@ -335,8 +347,9 @@ async def _hand_over(
     if how.topics:  # known before it is so: whoever repeats this must not write to them
         note(route.sync.ledger, opened=True)
         await _publish(worker, how)
+    steps.begin("failover writes offsets and opens topics")
     done, unknown = await route.sync.hand_over(
-        open_all=how.open_all, concerns=how.concerns, may_go_on=standstill.lasts
+        open_all=how.open_all, concerns=how.concerns, may_go_on=standstill.lasts, begins=steps.hands_over
     )
     if how.topics and not _opened(done):
         note(route.sync.ledger, opened=before)
@@ -368,7 +381,7 @@ async def _released(
     return report, []
 
 
-async def _drain(worker: Worker, connector: Connector, route: Route, how: FailoverOptions) -> None:
+async def _drain(worker: Worker, route: Route, how: FailoverOptions, steps: Steps) -> None:
     """Waits until nothing is missing at the target, nor of a topic that has just been created."""
     await worker.refresher.refresh()
     loop = asyncio.get_running_loop()
@@ -380,9 +393,7 @@ async def _drain(worker: Worker, connector: Connector, route: Route, how: Failov
         messages = sum(each["messages"] for each in missing)
         if messages != logged:
             logged = messages
-            log.info(
-                "failover waits for messages", connector=connector.name, messages=messages, topics=len(missing)
-            )
+            steps.begin("failover waits for messages", messages=messages, topics=len(missing))
         if empty == 2 or loop.time() > deadline:
             return
         await asyncio.sleep(_POLL_INTERVAL)

@@ -17,10 +17,12 @@ from replicator.admin.verified_queues import differing
 from replicator.connector.route import Route
 from replicator.connector.sync.ledger import SyncLedger
 from replicator.observe.duration import duration
+from replicator.observe.latest_progress import Trend
 from replicator.observe.moment import moment
 from replicator.observe.pending_lines import pending_lines
 from replicator.observe.topic_history import TopicHistory
 from replicator.plugins.registry import PluginConfig
+from replicator.routing.parked import KINDS
 from replicator.routing.state import Phase
 from replicator.settings import RouteSettings
 from replicator.state.connector_configs import Connector, State, Unknown
@@ -152,13 +154,20 @@ class Overview:
             }
         return found | self._figures(connector, topics)
 
+    def trend(self, connector: Connector, topic: str) -> Trend | None:
+        """How a topic has done in the last ten seconds; None: not known yet."""
+        if connector.state is not State.RUNNING:  # what was copied just before is over
+            return Trend(0.0, 0.0)
+        return self.history.latest.trend((connector.name, topic))
+
     def _figures(self, connector: Connector, topics: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Sums over its topics, and how fast they go."""
-        trends = [self.history.trend((connector.name, topic["topic"])) for topic in topics]
+        trends = [self.trend(connector, topic["topic"]) for topic in topics]
         known = [trend for trend in trends if trend is not None]
         lag = sum(topic["lag_messages"] for topic in topics)
         return {
             "topics": len(topics),
+            "delay_queues": sum(topic["queues"] for topic in topics if topic["topic"] in KINDS),
             **{name: sum(topic[name] for topic in topics) for name in _SUMMED},
             **{name: max((topic[name] for topic in topics), default=0.0) for name in _OLDEST},
             "rate": sum(trend.rate for trend in known) if known else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -19,15 +20,18 @@ from replicator.routing.message_queue import MessageQueue
 __all__ = ["TARGET_LOSS", "target_losses"]
 
 #: How each problem begins that is told here.
-TARGET_LOSS: Final = "queue "
+TARGET_LOSS: Final = ("queue ", "queues of ")
+#: Topics that are named where queues of many cannot be asked about.
+_NAMED: Final = 3
 
 #: Queues that are checked concurrently.
 _AT_ONCE: Final = 64
 
 
 async def target_losses(copy: ReplicationSnapshot, context: ConnectorContext) -> list[str]:
-    """The problem of each queue whose last copy the target lacks, or whose broker does not answer."""
+    """The problem of each queue whose last copy the target lacks, and of each broker that does not answer."""
     unresponsive = UnresponsiveBrokers({})
+    unknown: dict[str, list[tuple[MessageQueue, str]]] = {}
     queues = [
         (MessageQueue(plan.topic, *queue), copied)
         for plan in copy.plans
@@ -40,15 +44,25 @@ async def target_losses(copy: ReplicationSnapshot, context: ConnectorContext) ->
         try:
             return await unresponsive.ask(copied.target.broker, partial(_find_loss, queue, copied, context))
         except ReplicatorError as error:
-            return (
-                f"{TARGET_LOSS}{queue}: whether the target still has what was copied is not known: {error.message}"
-            )
+            unknown.setdefault(copied.target.broker, []).append((queue, error.message))
+            return ""
 
-    return [problem for problem in await bounded(one, queues, at_once=_AT_ONCE) if problem]
+    lost = [problem for problem in await bounded(one, queues, at_once=_AT_ONCE) if problem]
+    return [*lost, *(_unknown(broker, asked) for broker, asked in unknown.items())]
+
+
+def _unknown(broker: str, asked: Sequence[tuple[MessageQueue, str]]) -> str:
+    """One line for all queues of a target broker; the first of them was asked about, and the others given up."""
+    (first, why), topics = asked[0], sorted({queue.topic for queue, _ in asked})
+    what = f"queue {first}"
+    if len(asked) > 1:
+        more = [f"{len(topics) - _NAMED} more topics"] if len(topics) > _NAMED else []
+        what = f"queues of {', '.join([*topics[:_NAMED], *more])} at {broker}, {len(asked)} of them"
+    return f"{what}: whether the target still has what was copied is not known: {why}"
 
 
 async def _find_loss(queue: MessageQueue, copied: CopiedQueue, context: ConnectorContext) -> str:
-    lost = f"{TARGET_LOSS}{queue}: the target has lost messages that it had acknowledged"
+    lost = f"queue {queue}: the target has lost messages that it had acknowledged"
     try:
         if await _has_last(queue, copied, context):
             return ""

@@ -48,6 +48,9 @@ class ConnectorOverview(Answer):
     ]
     topics: int
     queues: int
+    delay_queues: Annotated[
+        int, Field(description="of `queues`, those of system topics in which delayed and timer messages wait")
+    ]
     failed: Annotated[int, Field(description="queues that have failed")]
     waiting: Annotated[int, Field(description="queues that wait for a cluster or a right")]
     stalled: int

@@ -12,6 +12,7 @@ from replicator.client.cluster import Cluster, Topology
 from replicator.client.discovery import Discovery
 from replicator.client.nameservers import NoBrokers
 from replicator.client.pull import Subscription
+from replicator.client.refused import wrong_account
 from replicator.connector.identity import identify, refuse_same_cluster, refuse_same_names
 from replicator.errors import BrokerRefused, ReplicatorError, StartupError, is_absence
 from replicator.observe.audit import Audit
@@ -186,7 +187,14 @@ async def first_refresh(
             continue
         away = BrokerAway if discovery.topics else OutOfReach
         raise (away if silent else StartupError)(
-            f"{side} broker {broker} does not list its topics: {failure}",
-            hint="it must be reachable, and the account must be allowed to read the cluster",
+            f"{side} broker {broker} does not list its topics: {failure.message}", hint=_way_out(failure, side)
         )
     return topology
+
+
+def _way_out(failure: ReplicatorError, side: str) -> str:
+    """What to do about a broker that does not list its topics."""
+    if not isinstance(failure, BrokerRefused):
+        return failure.hint or "it must be reachable"
+    rights = "the account must be allowed to read the cluster (docs/ACL.md has its rights)"
+    return wrong_account(failure.remark, side) or failure.hint or rights

@@ -86,8 +86,8 @@ class Inbox:
                 "signatures of control messages are not verified",
                 hint="set worker_group_secret_file to the group's secret",
             )
-        if verified.known and (reason := self._repeated(said, envelope)):
-            self._ignore(said, reason, f"a message of worker {envelope.worker} was replayed")
+        if verified.known and (repeated := self._repeated(said, envelope)):
+            self._ignore(said, *repeated)
             return None
         if envelope.incarnation == self._own:
             self._own_stored[said.queue.broker] = said.stored
@@ -97,20 +97,25 @@ class Inbox:
         """Counts a message that could not be handled, which is a bug: reading goes on behind it."""
         self._ignore(said, "failed", f"{type(error).__name__}: {error}", error)
 
-    def _repeated(self, said: LogMessage, envelope: Envelope) -> str:
-        """Why a signed message does not count as written by its worker now; empty if it does."""
+    def _repeated(self, said: LogMessage, envelope: Envelope) -> tuple[str, str] | None:
+        """Why a signed message does not count as written by its worker now: a word, and a sentence."""
         if not self._window.admits(said.queue, envelope.incarnation, envelope.counter):
-            return "replayed"
+            return "replayed", f"a message of worker {envelope.worker} was replayed"
         heartbeat = envelope.heartbeat
         if heartbeat is None or heartbeat.stage is MemberState.LEFT:
-            return ""
+            return None
         age = self._freshness.age(said.queue.broker, said.stored, heartbeat.echo)
-        return "stale" if age > self._patience and envelope.incarnation != self._own else ""
+        if age <= self._patience or envelope.incarnation == self._own:
+            return None
+        what = f"a heartbeat of worker {envelope.worker} was stored up to {age:.0f} s after it was written"
+        return "stale", f"{what}: it came late, or was written again"
 
     def _ignore(self, said: LogMessage, kind: str, why: str, error: Exception | None = None) -> None:
         self.ignored[kind] = self.ignored.get(kind, 0) + 1
         if now() - self._logged.get(kind, -inf) < _LOGGED:
             return
         self._logged[kind] = now()
+        # A broker that was paused stores what had waited for it: as a rule nobody has attacked then.
+        write = log.warning if kind == "stale" else log.error
         queue = str(said.queue)
-        log.error("message on a system topic ignored", queue=queue, kind=kind, reason=why[:500], exc_info=error)
+        write("message on a system topic ignored", queue=queue, kind=kind, reason=why[:500], exc_info=error)

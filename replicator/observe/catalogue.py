@@ -173,8 +173,8 @@ METRICS: Final = {
             "control_messages_ignored",
             "counter",
             "Messages on the system topics that were ignored: `unsigned` and `wrong_signature` cannot be"
-            " verified as sent by a worker of the group, `replayed` and `stale` were written again by another"
-            " program,"
+            " verified as sent by a worker of the group, `replayed` were written again by another program, `stale`"
+            " came late, as after a broker was paused, or were written again,"
             " `unreadable` and `newer` cannot be read by this version, `failed` could not be handled.",
             ("reason",),
         ),

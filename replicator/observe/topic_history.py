@@ -10,7 +10,9 @@ from math import inf, isnan, nan
 from operator import add, truediv
 from typing import Final, NamedTuple
 
-__all__ = ["Point", "TopicHistory", "Trend"]
+from replicator.observe.latest_progress import Key, LatestProgress
+
+__all__ = ["Point", "TopicHistory"]
 
 #: Seconds between two points, and seconds for which they are kept.
 _INTERVAL: Final = 10.0
@@ -19,11 +21,6 @@ _SPAN: Final = 3 * 3600.0
 _MOST: Final = 2_000_000
 #: Points at which a count may be below its highest: while tasks change hands, nobody tells those of some queues.
 _LOWER: Final = 6
-#: Points from which a trend is taken.
-_TREND: Final = 4
-
-#: A topic of a connector.
-Key = tuple[str, str]
 
 
 class Point(NamedTuple):
@@ -32,13 +29,6 @@ class Point(NamedTuple):
     at: float
     lag: float
     rate: float
-
-
-class Trend(NamedTuple):
-    """How a topic has done lately, per second: messages that were copied, and by how many its lag has grown."""
-
-    rate: float
-    growth: float
 
 
 class _Line:
@@ -95,6 +85,8 @@ class TopicHistory:
         self._most = most
         self._times = array("d")
         self._lines: dict[Key, _Line] = {}
+        #: What is too short for a line, and tells how fast topics are now.
+        self.latest = LatestProgress()
 
     def due(self, at: float) -> bool:
         """Whether it is time for another point."""
@@ -130,20 +122,6 @@ class TopicHistory:
             return []
         points = map(Point, self._times, line.lag, line.rate)
         return [point for point in points if not isnan(point.lag)]
-
-    def trend(self, key: Key) -> Trend | None:
-        """How a topic has done over its last points; None where there are fewer than two, or no rate is known."""
-        line = self._lines.get(key)
-        if line is None:
-            return None
-        first = max(0, len(self._times) - _TREND)
-        points = [n for n in range(first, len(self._times)) if not isnan(line.lag[n])]
-        rates = [line.rate[n] for n in points if not isnan(line.rate[n])]
-        if len(points) < 2 or not rates:
-            return None
-        elapsed = self._times[points[-1]] - self._times[points[0]]
-        growth = (line.lag[points[-1]] - line.lag[points[0]]) / elapsed
-        return Trend(sum(rates) / len(rates), growth)
 
     @property
     def begun_at(self) -> float:

@@ -74,7 +74,8 @@ class TopicViews:
 
     def _row(self, topic: dict[str, Any], *, width: int, height: int, span: float) -> dict[str, Any]:
         key, history = (topic["connector"], topic["topic"]), self._page.overview.history
-        trend = history.trend(key)
+        connector = self._page.worker.connectors.all().get(topic["connector"])
+        trend = None if connector is None else self._page.overview.trend(connector, topic["topic"])
         line = chart(history.line(key), width=width, height=height, span=span, now=time.time())
         growth = 0.0 if trend is None else trend.growth
         rate = None if trend is None else trend.rate

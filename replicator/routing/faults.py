@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from replicator.client.refused import wrong_account
 from replicator.errors import BrokerRefused, ProtocolError, ReplicatorError, RequestTimeout, Unreachable
 from replicator.protocol.codes import Response, is_denied
 
@@ -158,6 +159,8 @@ def kind_of(error: BaseException) -> str:
 def classify_refusal(error: BrokerRefused) -> Fault:
     """What a refused send means: `TargetBlocked`, `MessageRejected` or `OutcomeUnknown`."""
     code = code_of(error)
+    if hint := wrong_account(error.remark, "target"):  # as with missing rights, before anything is stored
+        return TargetBlocked(error.message, hint=hint, code=Response.NO_PERMISSION.name.lower())
     if error.code in _NOT_STORED:
         return TargetBlocked(error.message, hint=_HINTS[Response(error.code)], code=code)
     if error.code in _MISSING:

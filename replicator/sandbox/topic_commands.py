@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from typing import Annotated, Any, Final
 
 import typer
@@ -12,7 +13,7 @@ from rich.text import Text
 from replicator.client.topics import READABLE, WRITABLE
 from replicator.command_app import completing
 from replicator.command_output import Output, Shown, separator, show
-from replicator.errors import ConfigError
+from replicator.errors import ConfigError, ReplicatorError
 from replicator.exit_codes import ExitCode
 from replicator.observe.counted import counted
 from replicator.protocol import properties
@@ -101,19 +102,25 @@ async def _topic(name: str, cluster: str, *, queues: int, output: Output) -> int
 
 
 async def _topics(cluster: str, *, output: Output) -> int:
-    state, found = State(), list[TopicHeld]()
+    state, found, failures = State(), list[TopicHeld](), dict[str, ReplicatorError]()
     first = traffic.choose(state, cluster)
     for record in [first] if cluster else state.read().values():
-        async with traffic.opened(record, state) as client:
-            for name, queues, messages, perms in await traffic.held(client):
-                held = TopicHeld(cluster=record.name, topic=name, queues=queues, messages=messages, perms=perms)
-                found.append(held)
+        try:
+            async with traffic.opened(record, state) as client:
+                for name, queues, messages, perms in await traffic.held(client):
+                    held = TopicHeld(cluster=record.name, topic=name, queues=queues, messages=messages, perms=perms)
+                    found.append(held)
+        except ReplicatorError as error:  # one that was killed hides nothing of the others
+            failures[record.name] = error
     table = Table("cluster", "topic", "queues", "messages", "perm", box=None, pad_edge=False)
     for each in found:
         counts = str(each.queues), f"{each.messages:{separator()}}"
         table.add_row(each.cluster, each.topic, *counts, ", ".join(map(_perm, each.perms)))
-    show(found, output, table if found else Text("There are no topics."))
-    return 0
+    if found or not failures or output is Output.JSON:
+        show(found, output, table if found else Text("There are no topics."))
+    for name, failure in failures.items():
+        print(f"{name}: {failure}", file=sys.stderr)
+    return ExitCode.UNUSABLE if failures else ExitCode.OK
 
 
 def _perm(perm: int) -> str:

@@ -18,7 +18,7 @@ import msgspec
 from replicator.errors import StartupError
 from replicator.observe.logging import get_logger
 
-__all__ = ["VERSION", "Damaged", "decode", "encode", "read", "write"]
+__all__ = ["VERSION", "Damaged", "decode", "encode", "read", "remove_unused", "write"]
 
 #: Of the files' form. A newer one is refused, since guessing its meaning could lose messages.
 VERSION: Final = 1
@@ -135,3 +135,19 @@ def _set_aside(path: Path, reason: str) -> None:
             hint="make its directory writable, or move the file away",
         ) from None
     log.warning("state file set aside", file=str(path), kept_as=str(aside), reason=reason)
+
+
+def remove_unused(directory: Path, lock: str) -> None:
+    """Removes a directory in which there is nothing but the file `lock`."""
+    try:
+        if [path.name for path in directory.iterdir()] == [lock]:
+            (directory / lock).unlink()
+            directory.rmdir()
+    except FileNotFoundError:
+        log.warning(
+            "the state directory was removed while it was in use",
+            path=str(directory),
+            hint="nothing was saved since; wait until the worker has ended before you remove it",
+        )
+    except OSError as error:
+        log.warning("the state directory cannot be removed", path=str(directory), reason=str(error))

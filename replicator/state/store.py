@@ -141,9 +141,8 @@ class Store:
 
     def close(self) -> None:
         """Lets another process use the directory; one that was made for nothing is away again."""
-        if self._made and [path.name for path in self.directory.iterdir()] == [_LOCK]:
-            (self.directory / _LOCK).unlink()
-            self.directory.rmdir()
+        if self._made:
+            state_file.remove_unused(self.directory, _LOCK)
         os.close(self._lock)
 
     # Records.

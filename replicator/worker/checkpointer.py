@@ -14,6 +14,7 @@ from replicator.group.member import Group
 from replicator.observe.logging import get_logger
 from replicator.observe.printable import printable
 from replicator.observe.recent_events import recent_events
+from replicator.observe.reminder import Reminder
 from replicator.state.record import Kind
 from replicator.state.store import Store
 from replicator.worker.connectors import Routes
@@ -46,6 +47,7 @@ class Progress:
         self._status_cost = 0.0
         self._status_at = 0.0
         self._saving = asyncio.Lock()
+        self._reminder = Reminder()
 
     async def publish(self, *, force: bool = False) -> None:
         """Publishes what was changed here, and our tasks' status.
@@ -97,8 +99,16 @@ class Progress:
             try:
                 await asyncio.to_thread(self._store.write, self._store.snapshot())
             except OSError as error:
-                log.error("state cannot be saved", path=str(self._store.directory), reason=str(error))
+                if self._reminder.is_due(error.strerror or str(error)):  # the reason names one file or another
+                    log.error(
+                        "state cannot be saved",
+                        path=str(self._store.directory),
+                        reason=str(error),
+                        hint="it must belong to this worker's user, and have room: ls -ld, df -h",
+                    )
                 return
+            if self._reminder.over():
+                log.info("state is saved again", path=str(self._store.directory))
             self.saved_at = time.time()
             self._saved = time.monotonic()
             self._saving_cost = self._saved - started

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from replicator.admin.topic_recorder import TopicRecorder
 from replicator.observe.topic_history import TopicHistory
+from replicator.state.connector_configs import State
 from replicator.state.record import Kind
 
 
@@ -22,7 +23,13 @@ def test_what_all_workers_published_is_added_up() -> None:
         "gone": {"topics": [{"connector": "route", "topic": "orders", "lag_messages": 1000, "copied": 1000}]},
     }
     state = SimpleNamespace(items=lambda kind: published if kind is Kind.STATUS else {})
-    worker = SimpleNamespace(id="w1", others={"w2": None}, standby=None, store=SimpleNamespace(state=state))
+    worker = SimpleNamespace(
+        id="w1",
+        others={"w2": None},
+        standby=None,
+        store=SimpleNamespace(state=state),
+        connectors=SimpleNamespace(all=lambda: {"route": SimpleNamespace(state=State.RUNNING)}),
+    )
     history = TopicHistory()
     recorder = TopicRecorder(cast("Any", worker), history)
     recorder.record()

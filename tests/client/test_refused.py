@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from replicator.client.refused import code_in, refused
+from replicator.client.refused import code_in, refused, wrong_account
 from replicator.errors import RequestTimeout
 from replicator.protocol.codes import Request
 from replicator.protocol.frame import Frame
@@ -55,3 +55,39 @@ def test_a_request_without_an_answer() -> None:
         "b:1 did not answer SEND_BATCH_MESSAGE (320) within 3 s",
         "b:1 did not answer request 351 within 3 s",
     ]
+
+
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [
+        (16, "check signature failed."),
+        (16, "User:writer is not found."),
+        (16, "username cannot be null."),
+        (
+            1,
+            "org.apache.rocketmq.acl.common.AclException: Check signature failed for accessKey=writer",
+        ),
+        (1, "org.apache.rocketmq.acl.common.AclException: No acl config for writer, PlainPermissionManager.java:9"),
+        (1, "org.apache.rocketmq.acl.common.AclException: No accessKey is configured"),
+    ],
+)
+def test_an_unknown_account_is_not_called_a_missing_right(code: int, remark: str) -> None:
+    """Brokers have one code for both; who fixes rights that are there looks in the wrong place."""
+    error = refused("b:1", 320, answer(code, remark), hint="it needs PUB")
+    assert error.hint.startswith(
+        "the access key or the secret is wrong, or neither is set: see access_key and secret"
+    )
+    assert "see source.access_key and source.secret_key " in wrong_account(remark, "source")
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "User:writer has no permission to access Topic:orders from 10.0.0.1, no match default policy.",
+        "org.apache.rocketmq.acl.common.AclException: No default permission for orders",
+        "the group is not found",
+    ],
+)
+def test_a_missing_right_is_no_unknown_account(remark: str) -> None:
+    assert wrong_account(remark) == ""
+    assert refused("b:1", 320, answer(16, remark), hint="it needs PUB").hint == "it needs PUB"

@@ -189,3 +189,49 @@ async def _fill(here: Scene, name: str) -> None:
 
 async def _denied(side: Side, who: Account, name: str) -> bool:
     return not any(await side.takes(who, name))
+
+
+@pytest.mark.parametrize("spec", [OLD_PAIR, NEW], ids=["ACL 1.0", "ACL 2.0"])
+async def test_a_wrong_secret_is_not_called_a_missing_right(
+    clusters: ClusterPool, tmp_path: Path, spec: ClusterSpec
+) -> None:
+    """The first start says which setting is wrong; an unknown account is told the same."""
+    async with a_scene(clusters, MIDDLE, spec) as here:
+        target = here.target.cluster
+        for name, secret in ((target.access_key, "not the secret"), ("nobody-of-this-name", "anything")):
+            environment = access("SOURCE", here.source.cluster) | signing("TARGET", name, secret)
+            worker = Worker(here.source.cluster, target, tmp_path / name, environment=environment)
+            await worker.start(ready=False)
+            try:
+                assert await worker.wait() == 3, worker.log
+            finally:
+                await worker.kill()
+            (line,) = [line for line in worker.log.splitlines() if line.startswith("replicator: ")]
+            assert "the access key or the secret is wrong" in line
+            assert "target.secret_key" in line
+            assert "rights" not in line
+
+
+@pytest.mark.parametrize("spec", [OLD_PAIR, NEW], ids=["ACL 1.0", "ACL 2.0"])
+async def test_a_secret_that_is_changed_while_it_copies_is_named(
+    clusters: ClusterPool, tmp_path: Path, spec: ClusterSpec
+) -> None:
+    """Its queues wait, and go on once the broker has the secret again."""
+    async with a_scene(clusters, MIDDLE, spec) as here:
+        await _fill(here, here.topic)
+        who = _may_copy(here, here.target, "target", "")
+        await here.target.put(who)
+        await until(partial(_signs_in, here.target, who), what="brokers know the account")
+        environment = access("SOURCE", here.source.cluster) | signing("TARGET", who.name, who.secret.reveal())
+        given = (here.source.cluster, here.target.cluster, tmp_path, "--topics", here.topic, "--sync", "none")
+        async with Worker(*given, environment=environment) as worker:
+            await worker.caught_up(here.topic, 100)
+            other = dataclasses.replace(who, secret=account(who.name, secret="another secret").secret)
+            await here.target.put(other)
+            await until(partial(_signs_in, here.target, other), what="brokers know the other secret")
+            await produce(here.source.cluster, here.topic, 100, start=100)
+            await until(lambda: worker.topic(here.topic)["state"] == "WAITING")
+            assert "the access key or the secret is wrong" in worker.topic(here.topic)["reason"]
+            assert "target.secret_key" in worker.topic(here.topic)["reason"]
+            await here.target.put(who)
+            await worker.caught_up(here.topic, 200)

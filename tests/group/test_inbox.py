@@ -52,8 +52,16 @@ def test_old_heartbeats_do_not_keep_a_dead_worker_alive() -> None:
     reader = inbox()
     tape = [replace(BEAT, sequence=n, echo=Echo("a", 1_000_000 + 1000 * n)) for n in range(1, 100)]
     late = 1_000_000 + 1000 * 99 + 10_001
-    assert all(reader.open(said(each, stored=late)) is None for each in tape)
-    assert reader.ignored == {"stale": 99}
+    with capture_logs() as logs:
+        assert all(reader.open(said(each, stored=late)) is None for each in tape)
+        assert reader.open(said(tape[0], stored=late)) is None
+    assert reader.ignored == {"stale": 99, "replayed": 1}
+    told = [(entry["log_level"], entry["kind"], entry["reason"]) for entry in logs]
+    late_or_again = "stored up to 108 s after it was written: it came late, or was written again"
+    assert told == [
+        ("warning", "stale", f"a heartbeat of worker w was {late_or_again}"),
+        ("error", "replayed", "a message of worker w was replayed"),
+    ]
     assert reader.open(said(replace(BEAT, sequence=200, stage=MemberState.LEFT), stored=late)) is not None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from math import inf, isnan
 
-from replicator.observe.topic_history import TopicHistory, Trend
+from replicator.observe.topic_history import TopicHistory
 
 ORDERS, BILLS = ("route", "orders"), ("route", "bills")
 
@@ -21,8 +21,6 @@ def test_a_rate_is_what_was_copied_between_two_points() -> None:
     first, *others = history.line(ORDERS)
     assert (first.at, first.lag, isnan(first.rate)) == (100.0, 50, True)
     assert others == [(110.0, 40, 50.0), (120.0, 20, 100.0)]
-    assert history.trend(ORDERS) == Trend(75.0, -1.5)
-    assert history.trend(BILLS) is None
 
 
 def _rates(*counts: float) -> list[float]:
@@ -44,13 +42,6 @@ def test_a_count_that_stays_lower_has_a_rate_again() -> None:
     rates = _rates(1000, *range(0, 110, 10))
     assert [n for n, rate in enumerate(rates) if not isnan(rate)] == [8, 9, 10, 11]
     assert {*rates[8:]} == {1.0}
-
-
-def test_without_a_rate_there_is_no_trend() -> None:
-    history = TopicHistory()
-    for at, copied in enumerate([1000.0, 900.0, 901.0]):
-        history.add(10.0 * at, {ORDERS: (5, copied)})
-    assert history.trend(ORDERS) is None
 
 
 def test_topics_come_and_go() -> None:

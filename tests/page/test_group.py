@@ -37,6 +37,15 @@ def test_figures_that_nobody_reports_are_not_zero(paged: PagedWorker) -> None:
     assert "<dt>Copied</dt>" not in text
 
 
+def test_queues_that_nobody_has_made_are_explained(paged: PagedWorker) -> None:
+    """A topic with two queues, and the brokers' own in which messages wait."""
+    paged.publish(TOPIC)
+    assert re.search(r"Failed queues</dt><dd>0 <[^>]+>of 2<", paged.browser().get("/").text)
+    paged.publish(TOPIC, {**TOPIC, "topic": "SCHEDULE_TOPIC_XXXX", "queues": 18})
+    text = paged.browser().get("/").text
+    assert text.count("of 20, 18 of them for delays and timers") == 2
+
+
 def test_a_worker_that_is_missing_is_named(paged: PagedWorker) -> None:
     paged.assign({"route/orders": "w2"})
     for path in ("/", "/page/workers"):

@@ -8,6 +8,7 @@ import time
 from replicator.connector.status import QueueSums
 from replicator.page.context import PageContext
 from replicator.page.topics import TopicViews
+from replicator.state.connector_configs import State
 from replicator.state.record import Kind
 from replicator.state.record_types import fit
 from tests.support.page import TOPIC, PagedWorker
@@ -39,7 +40,9 @@ def test_topics_are_found_by_part_of_their_name(paged: PagedWorker) -> None:
 def test_a_topic_shows_its_queues_and_its_line(paged: PagedWorker) -> None:
     now = time.time()
     for n in range(10):
-        paged.history.add(now - 100 + 10 * n, {("route", "orders"): (100 - 10 * n, 1000 + 500 * n)})
+        progress = {("route", "orders"): (100 - 10 * n, 1000 + 500 * n)}
+        paged.history.add(now - 100 + 10 * n, progress)
+        paged.history.latest.add(now - 100 + 10 * n, progress, {"route"})
     state = paged.states[1]
     state.progress.position, state.progress.max_offset = 4802, 4811
     text = paged.browser().get("/page/topic?connector=route&topic=orders").text
@@ -91,7 +94,7 @@ def test_lines_show_what_is_known_and_at_most_three_hours(paged: PagedWorker) ->
 def test_time_left_is_told_where_the_lag_shrinks(paged: PagedWorker) -> None:
     now = time.time()
     for n in range(4):
-        paged.history.add(now - 30 + 10 * n, {("route", "orders"): (90 - 30 * n + 3, 1000)})
+        paged.history.latest.add(now - 9 + 3 * n, {("route", "orders"): (90 - 9 * n + 3, 1000)}, {"route"})
     paged.publish({**TOPIC, "lag_messages": 30})
     assert re.search(r"Time left</dt><dd>\s*10 s", paged.browser().get("/page/topic?topic=orders").text)
 
@@ -104,5 +107,16 @@ def test_a_lag_that_nobody_has_watched_yet_is_not_called_growing(paged: PagedWor
         assert "not known yet" in text, path
         assert "not shrinking" not in text, path
     for n in range(2):
-        paged.history.add(time.time() - 10 + 10 * n, {("route", "orders"): (30, 1000 + n)})
+        paged.history.latest.add(time.time() - 5 + 5 * n, {("route", "orders"): (30, 1000 + n)}, {"route"})
     assert "not shrinking" in paged.browser().get("/page/topics").text
+
+
+def test_a_paused_connector_copies_nothing(paged: PagedWorker) -> None:
+    """From when it is paused, whatever was copied in the seconds before."""
+    for n in range(10):
+        paged.history.latest.add(time.time() - 10 + n, {("route", "orders"): (30, 1000 + 50 * n)}, {"route"})
+    browser = paged.browser()
+    assert re.search(r"Copying</dt><dd>50 ", browser.get("/page/topic?topic=orders").text)
+    paged.connectors.set_state("route", State.PAUSED)
+    for path in ("/page/topic?topic=orders", "/"):
+        assert re.search(r"Copying</dt><dd>0 ", browser.get(path).text), path

@@ -51,6 +51,22 @@ def test_what_a_person_can_mend_has_a_hint(code: int) -> None:
     assert classify_refusal(BrokerRefused("x:1", 320, code, "")).hint
 
 
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [
+        (16, "check signature failed."),
+        (1, "org.apache.rocketmq.acl.common.AclException: Check signature failed for accessKey=writer"),
+    ],
+)
+def test_a_wrong_secret_is_called_that(code: int, remark: str) -> None:
+    """Nothing was stored; no right that anybody grants would help."""
+    error = classify_refusal(BrokerRefused("x:1", 320, code, remark))
+    assert type(error) is TargetBlocked
+    assert "target.secret_key" in error.hint
+    assert "PUB" not in error.hint
+    assert error.code == "no_permission"
+
+
 def test_a_gap_counts_its_messages() -> None:
     """Which ones, and what the policy for it is."""
     gap = SourceGap(10, 25)

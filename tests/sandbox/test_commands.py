@@ -28,6 +28,7 @@ from tests.support.printed import check_printed
 
 pytestmark = pytest.mark.brokers
 
+FAQ = Path(__file__).parents[2] / "docs" / "FAQ.md"
 SCRIPT = "from replicator.sandbox.commands import app; app()"
 
 
@@ -147,6 +148,22 @@ def assert_messages(first: str, last: str) -> None:
     assert nowhere.stderr == f"--cluster 'x': there are {first}, {last}: name one of these\n"
 
 
+def assert_mqadmin(cluster: str, *, home: Path) -> None:
+    """As the questions say how: with the jars and the Java of the sandbox."""
+    (function,) = [line for line in FAQ.read_text().splitlines() if line.startswith("mqadmin() {")]
+    found = json.loads(sandbox("status", "-o", "json").stdout)["clusters"]
+    processes = [process for each in found for process in each["processes"]]
+    (server,) = [each["address"] for each in processes if each["name"] == f"{cluster}-namesrv"]
+    python = Path(sys.executable).parent
+    environment = os.environ | {
+        "PATH": f"{python}{os.pathsep}{os.environ['PATH']}",
+        "JAVA_TOOL_OPTIONS": f"-Duser.home={home}",
+    }
+    typed = f"{function}\nmqadmin clusterList -n {server}"
+    ended = subprocess.run(["bash", "-c", typed], env=environment, capture_output=True, text=True, check=True)
+    assert f"{cluster}-a" in ended.stdout
+
+
 def states(cluster: str) -> dict[str, str]:
     found = json.loads(sandbox("status", "-o", "json").stdout)["clusters"]
     return {each["name"]: each["state"] for one in found if one["name"] == cluster for each in one["processes"]}
@@ -165,6 +182,13 @@ def assert_brought_back(cluster: str, *, first: int, state: Path) -> None:
     ):
         killed = sandbox("kill", name)
         assert (killed.returncode, states(cluster)) == (0, left)
+    alone = sandbox("topics")
+    assert (alone.returncode, alone.stdout) == (3, ""), "what the dead one has is not known"
+    assert sandbox("topic", "bills", "--cluster", "south").returncode == 0
+    others = sandbox("topics")
+    assert others.returncode == 3
+    assert "bills" in others.stdout
+    assert re.fullmatch(rf"{cluster}: 127\.0\.0\.1:\d+ cannot be reached .*\n", others.stderr)
     assert sandbox("start", broker, server).returncode == 0
     assert states(cluster) == {broker: "running", server: "running"}
     held = json.loads(sandbox("consume", "orders", "--cluster", cluster, "-o", "json").stdout)
@@ -198,6 +222,7 @@ def test_up_status_down(state: Path) -> None:
     assert_messages("north", "south")
     assert_group("north")
     assert_following("north")
+    assert_mqadmin("south", home=state.parent)
 
     started[1].signal(signal.SIGKILL)
     result = sandbox("status")

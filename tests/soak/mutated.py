@@ -8,8 +8,8 @@ from typing import Final
 from replicator.__main__ import main
 from replicator.admin import failover
 from replicator.admin.failover import FailoverOptions
+from replicator.admin.failover_steps import Steps
 from replicator.connector.route import Route
-from replicator.state.connector_configs import Connector
 from replicator.worker.worker import Worker
 from tests.simulation import mutants
 from tests.simulation.mutants import Mutant
@@ -20,9 +20,9 @@ __all__ = ["MUTANTS"]
 def _opened_early() -> None:
     drain = failover._drain
 
-    async def early(worker: Worker, connector: Connector, route: Route, how: FailoverOptions) -> None:
+    async def early(worker: Worker, route: Route, how: FailoverOptions, steps: Steps) -> None:
         await route.sync.hand_over(open_all=how.open_all)
-        await drain(worker, connector, route, how)
+        await drain(worker, route, how, steps)
 
     failover._drain = early
 

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -275,3 +276,14 @@ def test_ids_that_cannot_be_written_are_told(tmp_path: Path, monkeypatch: pytest
     store.save_identity(ids)
     store.close()
     assert state_file.read(tmp_path / "identity.json") == ids
+
+
+def test_a_directory_that_was_removed_meanwhile_is_a_line_and_no_crash(tmp_path: Path) -> None:
+    """Somebody cleans up while the worker still drains."""
+    store = Store(tmp_path / "store")
+    shutil.rmtree(tmp_path / "store")
+    with capture_logs() as logs:
+        store.close()
+    assert [entry["event"] for entry in logs] == ["the state directory was removed while it was in use"]
+    Store(tmp_path / "store").close()
+    assert not (tmp_path / "store").exists(), "made for nothing"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import itertools
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,6 +14,7 @@ from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from replicator.connector.status import QueueSums
 from replicator.routing.queue_map import Queue
@@ -78,6 +81,36 @@ async def test_a_save_that_is_cut_off_is_over_before_the_next_one_begins(tmp_pat
     assert len(store.begun) == 2
     store.close()
     assert Store(tmp_path).state.get(Kind.POSITION, "T") == {"position": 2, "start": 0}
+
+
+async def test_a_directory_that_takes_nothing_is_a_line_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it is tried each second, and another file fails each time; the end of it is a line, too."""
+    at = [1000.0]
+    files: Iterator[str] = itertools.cycle(["position.json", "offset.json"])
+
+    def refuse(_snapshot: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", next(files))
+
+    monkeypatch.setattr("replicator.observe.reminder.now", lambda: at[0])
+    store = Store(tmp_path)
+    progress = Progress(
+        store, cast("Any", None), cast("Any", SimpleNamespace(keep=AsyncMock())), HALTED, cast("Any", None)
+    )
+    with monkeypatch.context() as patch, capture_logs() as logs:
+        patch.setattr(store, "write", refuse)
+        for _ in range(90):
+            await progress.save(force=True)
+            at[0] += 1
+        assert progress.saved_at == 0.0
+    assert [entry["event"] for entry in logs] == ["state cannot be saved"] * 2
+    assert logs[0]["reason"] == "[Errno 13] Permission denied: 'position.json'"
+    with capture_logs() as logs:
+        for _ in range(3):
+            await progress.save(force=True)
+    assert [entry["event"] for entry in logs] == ["state is saved again"]
+    assert progress.saved_at
 
 
 async def test_progress_that_takes_long_to_add_up_is_told_less_often(

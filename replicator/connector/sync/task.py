@@ -283,6 +283,7 @@ class SyncTask:
         dry_run: bool = False,
         concerns: Callable[[str], bool] = lambda _: True,
         may_go_on: Callable[[], bool] = lambda: True,
+        begins: Callable[[str], None] = lambda _: None,
     ) -> tuple[list[Done], list[str]]:
         """The last sync, when the route has stopped; topics get the perm that the source has, protected or not.
 
@@ -291,6 +292,7 @@ class SyncTask:
             dry_run: nothing is changed. Accounts are not looked at then.
             concerns: whether a topic of the source is handed over; groups and accounts are in any case.
             may_go_on: asked before each change, which takes its time: whether the route is still stopped.
+            begins: told of each kind when its turn comes.
 
         Returns:
             what was done, or would be; and what could not be known.
@@ -309,6 +311,7 @@ class SyncTask:
             for kind in (kind for kind in self._kinds if kind != "topics" and not (dry_run and kind == KIND)):
                 if not may_go_on():
                     break
+                begins(kind)
                 try:
                     if kind == "offsets":
                         redeliver = partial(self._redelivery.carry_out, may_go_on=may_go_on, dry_run=dry_run)
@@ -322,6 +325,7 @@ class SyncTask:
                     failed.append(str(Unasked(kind, "", str(error))))
                     continue
                 failed += map(str, self._unasked(kind))
+            begins("topics")
             copy, seen = self.copied.snapshot(concerns), self._context.source.topics
             planned = await self._syncer.plan_switch(copy, open_all=open_all, seen=seen)
             failed += map(str, self._unasked("topics"))

@@ -127,10 +127,16 @@ def _check_store(path: Path) -> Finding:
     while not place.exists() and place != place.parent:
         place = place.parent
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        return bad(_CHECK, "store_path", f"{path} cannot be written", "name another directory with --store-path")
+        advice = f"let {place} belong to the user that the worker runs as (chown -R), or name another --store-path"
+        return bad(_CHECK, "store_path", f"{path} cannot be written", advice)
     free = shutil.disk_usage(place).free
     if free < _ROOM:
-        return odd(_CHECK, "store_path", f"{path} has {free // 2**20} MiB left", "make room, or name another one")
+        return odd(
+            _CHECK,
+            "store_path",
+            f"{path} has {free // 2**20} MiB left",
+            f"make room (df -h {place}), or name another one",
+        )
     if _is_used(path / ".lock"):
         return good(_CHECK, "store_path", f"{path} is used by a worker that runs now")
     return good(_CHECK, "store_path", f"{path} can be written, {free // 2**30} GiB are free")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from replicator.client.topics import READABLE, TopicConfig
+from replicator.observe.counted import counted
 from replicator.operate.doctor.finding import Finding, bad, good, odd
 from replicator.routing.plan import TopicPlan, Topics
 from replicator.settings import RouteSettings
@@ -61,7 +62,8 @@ def _selection(clear: Sequence[TopicPlan], plans: Sequence[TopicPlan], route: Ro
         return
     queues = sum(len(plan.queue_map) for plan in clear)
     new = sum(1 for plan in clear if plan.writes)
-    yield good(_CHECK, "selection", f"{len(clear)} topics with {queues} queues; {new} to create or enlarge")
+    what = f"{counted(len(clear), 'topic')} with {counted(queues, 'queue')}"
+    yield good(_CHECK, "selection", f"{what}; {new} to create or enlarge")
 
 
 def _renamed(clear: Sequence[TopicPlan]) -> Iterator[Finding]:
@@ -78,14 +80,10 @@ def _numbers(plan: TopicPlan, target: Topics) -> Iterator[Finding]:
             yield odd(
                 "target topic",
                 plan.target_topic,
-                f"it has {_queues(current.queues)} at {broker}, and the copy needs {wanted.queues}: the route adds"
-                " them, and consumers there rebalance",
+                f"it has {counted(current.queues, 'queue')} at {broker}, and the copy needs {wanted.queues}: the"
+                " route adds them, and consumers there rebalance",
                 "nothing; or choose another name with --rename, or delete that topic if nobody uses it",
             )
-
-
-def _queues(count: int) -> str:
-    return "1 queue" if count == 1 else f"{count} queues"
 
 
 def _kinds(

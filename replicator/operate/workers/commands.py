@@ -24,6 +24,8 @@ from replicator.operate.workers.top_view import Snapshot, TopView
 
 __all__ = ["allocated", "cluster", "connectors", "lag", "plugins", "top", "where"]
 
+#: Seconds after which workers publish their progress again.
+_PUBLISHED: Final = 2.0
 #: States in which a topic stands where somebody wanted it to be.
 _AS_WANTED: Final = ("RUNNING", "PAUSED", "STOPPED")
 
@@ -102,7 +104,7 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Show the current state once and exit.")] = False,
     output: Shown = Output.TABLE,
 ) -> None:
-    """Show the group live until Ctrl-C; once with -o json or when piped."""
+    """Show the group live until Ctrl-C; once with -o json or when piped, after two seconds that rates take."""
     rest, console, view = Rest(url), Console(), TopView(separator())
 
     def clock() -> str:
@@ -122,6 +124,10 @@ def top(
 
     if output is Output.JSON or once or not console.is_terminal:
         now = read()
+        if output is not Output.JSON and now.topics:  # rates are drawn, and take a second look
+            view.see(now)
+            time.sleep(_PUBLISHED)
+            now = read()
         show({"cluster": now.cluster, "connectors": now.connectors}, output, draw(now, None))
         return
     try:

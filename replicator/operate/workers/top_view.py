@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
@@ -32,13 +34,15 @@ _SUMS: Final = {
 }
 
 
-class Snapshot(NamedTuple):
+@dataclass(frozen=True)
+class Snapshot:
     """What REST answered at `at`, in seconds of a clock that only goes forward."""
 
     at: float
     cluster: Mapping[str, Any]
     connectors: Mapping[str, Any]
 
+    @cached_property
     def topics(self) -> dict[tuple[str, str], Mapping[str, Any]]:
         """By connector and name."""
         return {
@@ -46,6 +50,11 @@ class Snapshot(NamedTuple):
             for name, held in self.connectors.items()
             for topic in held["status"]["topics"]
         }
+
+    def runs(self, connector: str) -> bool:
+        """Whether a connector is there, and neither paused nor stopped."""
+        held = self.connectors.get(connector)
+        return held is not None and held["status"]["connector"]["state"] == "RUNNING"
 
 
 class TopView:
@@ -64,11 +73,15 @@ class TopView:
             height: lines of the screen; topics that have no room are counted instead. None: there is no screen,
                 and everything is there, uncut.
         """
-        self._snapshots.append(snapshot)
+        self.see(snapshot)
         self._clock = clock
+        return self._draw(snapshot, height)
+
+    def see(self, snapshot: Snapshot) -> None:
+        """Takes it for the rates of those that come after it."""
+        self._snapshots.append(snapshot)
         while len(self._snapshots) > 2 and self._snapshots[-1].at - self._snapshots[0].at > _WINDOW:
             self._snapshots.popleft()
-        return self._draw(snapshot, height)
 
     def draw_again(self, reason: str, *, clock: str, height: int) -> RenderableType:
         """The last snapshot once more, under `reason`: why there is no newer one at `clock`."""
@@ -76,7 +89,7 @@ class TopView:
         return Group(*lines, self._draw(self._snapshots[-1], height - len(lines)))
 
     def _draw(self, snapshot: Snapshot, height: int | None) -> RenderableType:
-        topics, several = snapshot.topics(), len(snapshot.connectors) > 1
+        topics, several = snapshot.topics, len(snapshot.connectors) > 1
         worst = sorted(topics, key=lambda name: (-topics[name]["severity"], -topics[name]["lag_messages"], name))
         if height is None:
             named = Column("topic", overflow="fold")
@@ -127,7 +140,8 @@ class TopView:
     ) -> RenderableType:
         if not shown:
             return Text("no queue is copied by a worker now", style="dim")
-        numbers = (Column(head, justify="right", no_wrap=True) for head in ("lag", "lag s", "msg/s", "ETA", "gaps"))
+        heads = ("lag", "lag s", "msg/s", "ETA", "gaps", "lost")
+        numbers = (Column(head, justify="right", no_wrap=True) for head in heads)
         columns = (name, Column("state", no_wrap=True), *numbers)
         drawn = Table(*columns, box=None, pad_edge=False, expand=bool(name.ratio))
         for key in shown:
@@ -140,16 +154,29 @@ class TopView:
                 topic["lag_seconds"],
                 "-" if rate is None else round(rate),
                 self._eta({key: topic}),
-                topic["gap_messages"] + topic["target_lost"],
+                topic["gap_messages"],  # gone for good, while what the target has lost is copied again
+                topic["target_lost"],
             ]
             drawn.add_row(*(cell(value, self._comma) for value in values))
         return drawn
 
     def _rate(self, topics: Mapping[Any, Mapping[str, Any]], name: str) -> float | None:
         """By how much `name` has grown in a second, of those topics that are not new; None if all are."""
-        first = self._snapshots[0]
-        elapsed, before = self._snapshots[-1].at - first.at, first.topics()
-        known = topics.keys() & before.keys()
+        rates = [self._rate_of(connector, topics, name) for connector in {connector for connector, _ in topics}]
+        known = [rate for rate in rates if rate is not None]
+        return sum(known) if known else None
+
+    def _rate_of(self, connector: str, topics: Mapping[Any, Mapping[str, Any]], name: str) -> float | None:
+        """The same of one connector, since it runs: before, it had another rate, and paused it has none."""
+        last = first = self._snapshots[-1]
+        if not last.runs(connector):
+            return 0.0
+        for each in reversed(self._snapshots):
+            if not each.runs(connector):
+                break
+            first = each
+        elapsed, before = last.at - first.at, first.topics
+        known = [key for key in topics if key[0] == connector and key in before]
         if elapsed <= 0 or not known:
             return None
         grown: int = sum(topics[key][name] - before[key][name] for key in known)

@@ -122,12 +122,13 @@ async def test_a_switch_goes_no_further_than_it_may(setup: Setup) -> None:
     ]
     setup.source.topics["a"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1)
     setup.target.topics["x"]["T"] = TopicConfig(name="T", read_queues=1, write_queues=1, perm=4)
+    begun: list[str] = []
     done, problems = await setup.task.hand_over(
-        open_all=True, may_go_on=lambda: not any(setup.target.groups.values())
+        open_all=True, begins=begun.append, may_go_on=lambda: not any(setup.target.groups.values())
     )
     assert setup.target.topics["x"]["T"].perm == 4
     assert sum(len(groups) for groups in setup.target.groups.values()) == 1
-    assert (len(done), done[0].error, problems) == (1, "", [])
+    assert (len(done), done[0].error, problems, begun) == (1, "", [], ["groups", "topics"])
 
 
 async def test_no_account_is_changed_by_a_switch_that_may_not_go_on(

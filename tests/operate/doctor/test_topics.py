@@ -10,7 +10,8 @@ from replicator.client.topics import TopicConfig
 from replicator.operate.doctor.finding import Finding, Level
 from replicator.operate.doctor.topics import judge_topics
 from replicator.routing.options import Identity
-from replicator.routing.plan import chosen_names, plan_topics
+from replicator.routing.plan import TopicPlan, chosen_names, plan_topics
+from replicator.routing.queue_map import Queue
 from replicator.routing.selector import TopicSelector
 from replicator.settings import RouteSettings
 
@@ -82,3 +83,15 @@ def test_topics_that_cannot_be_read() -> None:
     assert (found.level, found.check) == (Level.WARNING, "source topic")
     (found,) = judged([config("orders")], [config("orders", perm=2)])
     assert (found.level, found.check) == (Level.ERROR, "target topic")
+
+
+def test_one_topic_is_not_called_topics() -> None:
+    found = judge_topics(
+        [TopicPlan(topic="orders", target_topic="orders", queue_map={Queue("a", 0): Queue("b", 0)})],
+        {},
+        {},
+        RouteSettings(),
+        typed=("", ""),
+        reserved=(),
+    )
+    assert [each.message for each in found] == ["1 topic with 1 queue; 0 to create or enlarge"]

@@ -105,16 +105,28 @@ def test_top_goes_on_while_no_worker_answers(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("arguments", [[], ["--once"]])
 def test_top_shows_all_of_it_in_a_pipe(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each topic in a line, none left out."""
+    """Each topic in a line, none left out, with rates: it looks twice."""
     counts = ("lag_messages", "copied", "gap_messages", "target_lost", "skipped", "duplicates", "foreign")
     zero = dict.fromkeys((*counts, "stalled", "audit_differences", "severity", "lag_seconds"), 0)
-    topics = [zero | {"topic": f"{'orders-' * 12}{number}", "state": "RUNNING"} for number in range(40)]
+    named: list[dict[str, Any]] = [
+        {"topic": f"{'orders-' * 12}{number}", "state": "RUNNING"} for number in range(40)
+    ]
+    topics = [zero | each for each in named]
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        for each in topics:
+            each["copied"] += 1000
+
     held = {"route": {"status": {"connector": {"state": "RUNNING"}, "topics": topics}}}
     cluster = {"source": "east", "target": "west", "workers": []}
     answers = {"/getClusterInfo": cluster, "/connectors/list": held}
     monkeypatch.setattr(commands, "Rest", lambda _: SimpleNamespace(get=answers.__getitem__))
+    monkeypatch.setattr("time.sleep", sleep)
     monkeypatch.delenv("COLUMNS", raising=False)
     lines = CliRunner().invoke(app, ["top", *arguments]).stdout.splitlines()
+    assert slept == [2.0]
     assert {line.split()[0] for line in lines[-40:]} == {topic["topic"] for topic in topics}
 
 

@@ -38,8 +38,10 @@ def topic(name: str, **values: Any) -> dict[str, Any]:
     return {**known, **values}
 
 
-def look(at: float, *topics: dict[str, Any], connector: str = "route", **cluster: Any) -> Snapshot:
-    status = {"connector": {"state": "RUNNING"}, "topics": list(topics)}
+def look(
+    at: float, *topics: dict[str, Any], connector: str = "route", state: str = "RUNNING", **cluster: Any
+) -> Snapshot:
+    status = {"connector": {"state": state}, "topics": list(topics)}
     return Snapshot(at, CLUSTER | cluster, {connector: {"status": status}})
 
 
@@ -58,10 +60,32 @@ def test_rates_totals_and_when_it_will_be_done() -> None:
     second = drawn(view, look(4, topic("orders", copied=3000, lag_messages=4000, lag_seconds=2.5, gap_messages=7)))
     assert second[1] == "copied 3,000 · 500 msg/s · lag 4,000, 2.5 s · ETA 16 s"
     assert second[2] == "gaps 7"
-    assert second[-1].split() == ["orders", "RUNNING", "4,000", "2.5", "500", "16", "s", "7"]
+    assert second[-1].split() == ["orders", "RUNNING", "4,000", "2.5", "500", "16", "s", "7", "0"]
     for at in (8, 12, 16):
         last = drawn(view, look(at, topic("orders", copied=3000, lag_messages=4000, lag_seconds=2.5)))
     assert last[1] == "copied 3,000 · 0 msg/s · lag 4,000, 2.5 s · ETA -"
+
+
+def test_a_paused_connector_copies_nothing_and_a_resumed_one_has_the_rate_of_now() -> None:
+    """What it copied before says nothing of either."""
+    view = TopView()
+    drawn(view, look(0, topic("orders", copied=0, lag_messages=9000)))
+    drawn(view, look(2, topic("orders", copied=2000, lag_messages=7000)))
+    paused = drawn(view, look(4, topic("orders", copied=2400, lag_messages=6600), state="PAUSED"))
+    assert paused[1] == "copied 2,400 · 0 msg/s · lag 6,600, 0.0 s · ETA -"
+    first = drawn(view, look(6, topic("orders", copied=2400, lag_messages=6600)))
+    assert first[1] == "copied 2,400 · lag 6,600, 0.0 s · ETA -"
+    resumed = drawn(view, look(8, topic("orders", copied=4400, lag_messages=4600)))
+    assert resumed[1] == "copied 4,400 · 1,000 msg/s · lag 4,600, 0.0 s · ETA 5 s"
+
+
+def test_what_the_target_has_lost_is_no_gap() -> None:
+    """It is copied again, and what is missing at the source is not."""
+    lines = drawn(TopView(), look(0, topic("orders", gap_messages=0, target_lost=3420)))
+    assert lines[2] == "lost at the target 3,420"
+    heads = next(line.split() for line in lines if line.startswith("topic"))
+    assert heads[-2:] == ["gaps", "lost"]
+    assert lines[-1].split()[-2:] == ["0", "3,420"]
 
 
 def test_rates_are_known_however_seldom_it_looks() -> None:
@@ -138,7 +162,7 @@ def test_what_came_since_the_first_look_has_no_rate_yet() -> None:
     view = TopView()
     drawn(view, look(0, topic("orders", copied=10)))
     lines = drawn(view, look(2, topic("orders", copied=20), topic("fresh", copied=1_000_000)))
-    assert [line.split()[-2] for line in lines if line.startswith(("orders", "fresh"))] == ["-", "5"]
+    assert [line.split()[-3] for line in lines if line.startswith(("orders", "fresh"))] == ["-", "5"]
     assert "· 5 msg/s" in lines[1]
 
 
