@@ -25,8 +25,15 @@ struct columns {
     int32_t *flag, *sys_flag, *reconsumed, *crc, *body_ends, *properties_ends;
     uint8_t *body, *properties;
 };
-int64_t replicator_take_apart(bytes data, size_t size, int64_t most, const struct columns *columns);
+int64_t replicator_take_apart(bytes data, size_t size, int64_t most, const struct columns *columns, int64_t done);
 int64_t replicator_put_together(int64_t count, const struct columns *from, uint8_t *out, size_t room);
+
+
+struct pairs {
+    int32_t *before, *name_ends, *value_ends;
+    uint8_t *same, *names, *values;
+};
+int64_t replicator_pairs(bytes data, const int32_t *ends, int64_t count, const struct pairs *to, int64_t most);
 
 enum { MOST = 4096, ROOM = 16384 };
 
@@ -65,6 +72,20 @@ static size_t message(uint8_t *at, uint32_t offset, int v2, int v6) {
     return (size_t)(here - at);
 }
 
+static void *room_for(size_t size) { return malloc(size ? size : 1); }
+
+/* Splits properties, with room for no byte more, and maybe for too few pairs. */
+static void pairs_of(bytes properties, const int32_t *ends, size_t count) {
+    size_t size = (size_t)ends[count], most = next(2) ? size + count : next(8);
+    uint8_t *data = room_for(size);
+    memcpy(data, properties, size);
+    struct pairs all = {
+        malloc(4 * (count + 1)), malloc(4 * (most + 1)), malloc(4 * (most + 1)), room_for(count), room_for(size), room_for(size),
+    };
+    replicator_pairs(data, ends, (int64_t)count, &all, (int64_t)most);
+    free(all.before), free(all.name_ends), free(all.value_ends), free(all.same), free(all.names), free(all.values), free(data);
+}
+
 /* Takes `count` messages apart, with room for no byte more, and puts them together, with room for maybe too little. */
 static void columns_of(bytes data, size_t size, size_t count) {
     struct columns all = {
@@ -73,8 +94,10 @@ static void columns_of(bytes data, size_t size, size_t count) {
     };
     size_t room = next(2) ? size + 96 * count : next((uint32_t)size);
     uint8_t *out = malloc(room ? room : 1);
-    if (replicator_take_apart(data, size, (int64_t)count - next(2), &all) == (int64_t)count)
+    if (replicator_take_apart(data, size, (int64_t)count - next(2), &all, 0) == (int64_t)count) {
         replicator_put_together((int64_t)count, &all, out, room);
+        pairs_of(all.properties, all.properties_ends, count);
+    }
     free(all.offset), free(all.born), free(all.stored), free(all.flag), free(all.sys_flag), free(all.reconsumed);
     free(all.crc), free(all.body_ends), free(all.properties_ends), free(all.body), free(all.properties), free(out);
 }
