@@ -107,7 +107,7 @@ class _Commands(DeferredGroup):
         "top": DeferredCommand(
             "replicator.operate.workers.commands",
             "top",
-            "Show the group live until Ctrl-C; once with -o json or when piped.",
+            "Show the group live until Ctrl-C; once with -o json or when piped, after two seconds that rates take.",
         ),
         "verify": DeferredCommand("replicator.operate.jobs.verify", "app", "Compare source and target, by Spark."),
         "version": DeferredCommand(

@@ -170,4 +170,4 @@ async def test_missing_rights(clusters: ClusterPool, tmp_path: Path) -> None:
             *("--source", source.namesrv, "--target", target.namesrv, "--rest-port", "0"), cwd=tmp_path
         )
     assert ended == 3
-    assert any("guarded" in line and "account" in line for line in lines), lines
+    assert any("guarded" in line and "see target.access_key" in line for line in lines), lines

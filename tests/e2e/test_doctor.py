@@ -89,7 +89,7 @@ async def test_healthy_clusters(scene: SceneOf, tmp_path: Path, source: ClusterS
         code, found = await doctor(*flags)
         assert (code, of_route(route, found)) == (0, [])
         fine = told(found, "ok")
-        assert fine["topics", "selection"] == "1 topics with 2 queues; 1 to create or enlarge\n"
+        assert fine["topics", "selection"] == "1 topic with 2 queues; 1 to create or enlarge\n"
         for side, name in (("source", "east-a"), ("target", "west-a")):
             for line in ("answers at 127.0.0.1:", "its VIP port", "its clock is within", "its disk is"):
                 assert line in fine[f"{side} broker", name]

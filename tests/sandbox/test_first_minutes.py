@@ -106,7 +106,7 @@ def test_a_rehearsed_disaster(terminal: Terminal) -> None:
     }
     second = terminal.begin(back)
     terminal.until("replicator connectors list --url http://127.0.0.1:8083", "route +STOPPED")
-    assert "connector route copies west to east now" in terminal.type(reverse)
+    terminal.until(reverse, "connector route copies west to east now")
     terminal.until("replicator sandbox topics", r"east +orders +4 +1100\b")
     assert "connector route copies east to west now" in terminal.type(failback)
     assert second.poll() is None
