@@ -182,11 +182,14 @@ async def pull_with_host(
     fields = pull_fields(topic, queue_id, offset, count=1)
     frame = await broker.invoke(Request.PULL_MESSAGE, fields, timeout=PULL_TIMEOUT)
     pulled = read(frame, broker.address)
-    message = next((each for each in pulled.messages if each.queue_offset == offset), None)
+    message = _at(offset, pulled)
     return pulled, message, "" if message is None else born_hosts(frame.body)[offset]
 
 
 async def message_at(broker: Endpoint, topic: str, queue_id: int, offset: int) -> StoredMessage | None:
     """The message at `offset`; None: there is none there, any more or yet. Errors as `pull`."""
-    pulled = await pull(broker, topic, queue_id, offset, count=1)
+    return _at(offset, await pull(broker, topic, queue_id, offset, count=1))
+
+
+def _at(offset: int, pulled: Pulled) -> StoredMessage | None:
     return next((message for message in pulled.messages if message.queue_offset == offset), None)

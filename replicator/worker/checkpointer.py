@@ -80,7 +80,8 @@ class Progress:
         me = self._group.coordinator.me
         if status != self._store.state.get(Kind.STATUS, me):
             self._store.put(Kind.STATUS, me, status)
-        self._routes.share_rates()
+        if status["rates"]:  # all tasks of the group are counted for it: only where there is something to divide
+            self._routes.share_rates()
         self._status_cost = cost
         self._status_at = time.monotonic()
 

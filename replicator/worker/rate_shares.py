@@ -55,11 +55,8 @@ def _share(
     if not waiting or me not in part:
         return part.get(me, 0.0)
     kept = {worker: min(part[worker], _needed(part[worker], used.get(worker), limits)) for worker in part}
-    if kept[me] < part[me]:
-        return kept[me]
-    spare = sum(part[worker] - kept[worker] for worker in part)
-    own = used.get(me)
-    return part[me] + (spare * part[me] / waiting if own and own["waited"] else 0.0)
+    spare, own = sum(part.values()) - sum(kept.values()), used.get(me)
+    return kept[me] + (spare * part[me] / waiting if own and own["waited"] else 0.0)
 
 
 def _needed(part: float, use: Mapping[str, Any] | None, limits: tuple[int, int]) -> float:

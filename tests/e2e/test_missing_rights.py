@@ -27,17 +27,24 @@ from tests.support.worker import Worker, signing, until
 pytestmark = pytest.mark.side_by_side("guarded")
 
 
+async def refused(worker: Worker) -> str:
+    """Starts a worker that ends with 3; the line that says why."""
+    await worker.start(ready=False)
+    try:
+        assert await worker.wait() == 3, worker.log
+    finally:
+        await worker.kill()
+    (line,) = [line for line in worker.log.splitlines() if line.startswith("replicator: ")]
+    return line
+
+
 async def test_without_the_right_to_what_waits(clusters: ClusterPool, tmp_path: Path) -> None:
     """The first start is refused; the line names the way out, and with that it starts."""
     async with guarded(clusters) as here:
         rules = tuple(rule for rule in here.reader.rules if rule.name != SCHEDULE_TOPIC)
         await here.source.put(dataclasses.replace(here.reader, rules=rules))
         worker = here.worker(tmp_path / "refused", "--sync", "topics,groups,offsets,pending")
-        await worker.start(ready=False)
-        try:
-            assert await worker.wait() == 3, worker.log
-        finally:
-            await worker.kill()
+        await refused(worker)
         assert f"topic {SCHEDULE_TOPIC}: the source's account may not read it" in worker.log
         assert "leave pending out of --sync" in worker.log
         async with here.worker(tmp_path / "without") as worker:
@@ -141,12 +148,7 @@ async def test_a_missing_right_is_told_before_anything_is_written(
         worker = Worker(
             *(here.source.cluster, here.target.cluster, tmp_path, "--topics", here.topic), environment=environment
         )
-        await worker.start(ready=False)
-        try:
-            assert await worker.wait() == 3, worker.log
-        finally:
-            await worker.kill()
-        (line,) = [line for line in worker.log.splitlines() if line.startswith("replicator: ")]
+        line = await refused(worker)
         assert f"topic {here.topic}: {told}" in line
         assert "docs/ACL.md" in worker.log
         assert [await topics_of(side.cluster) for side in (here.source, here.target)] == before
@@ -201,12 +203,7 @@ async def test_a_wrong_secret_is_not_called_a_missing_right(
         for name, secret in ((target.access_key, "not the secret"), ("nobody-of-this-name", "anything")):
             environment = access("SOURCE", here.source.cluster) | signing("TARGET", name, secret)
             worker = Worker(here.source.cluster, target, tmp_path / name, environment=environment)
-            await worker.start(ready=False)
-            try:
-                assert await worker.wait() == 3, worker.log
-            finally:
-                await worker.kill()
-            (line,) = [line for line in worker.log.splitlines() if line.startswith("replicator: ")]
+            line = await refused(worker)
             assert "the access key or the secret is wrong" in line
             assert "target.secret_key" in line
             assert "rights" not in line

@@ -14,22 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from replicator.client.topics import TopicConfig, write_topic
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, caught_up, producing, share, workers_of
-from tests.support.traffic import Producer, connected, create_topic, judge, produce, raw_topic, remove_topic
+from tests.support.traffic import Producer, create_topic, judge, produce, raw_topic, remove_topic
 from tests.support.worker import Worker, until
 
 pytestmark = pytest.mark.timeout(400)
 
 
-async def _topics(source: Cluster, name: Callable[[str], str], count: int) -> list[str]:
+async def _topics(source: Cluster, name: Callable[[str], str], count: int, *, queues: int = 1) -> list[str]:
+    """Topics at the source, of so many queues each at each of its brokers."""
     topics = [name(f"{i:03}") for i in range(count)]
-    async with connected(source) as client:
-        for topic in topics:
-            for broker in client.brokers():
-                await write_topic(client.writer(broker), TopicConfig(name=topic, read_queues=1, write_queues=1))
+    for topic in topics:
+        await create_topic(source, topic, queues=queues)
     return topics
 
 
@@ -75,9 +73,7 @@ async def test_a_worker_that_was_paused_does_no_harm(
     `--pause-seconds 60` makes it a minute.
     """
     source, target = await clusters.pair(EAST, WEST)
-    topics = [topic_name(f"{i}") for i in range(4)]
-    for topic in topics:
-        await create_topic(source, topic, queues=2)
+    topics = await _topics(source, topic_name, 4, queues=2)
     producers = [Producer(source, topic, per_second=200, size=4000) for topic in topics]
     async with (
         producing(producers),
@@ -118,9 +114,7 @@ async def test_a_rolling_restart_repeats_nothing(
 ) -> None:
     """To another version: each worker in turn drains, its queues go on within two seconds, while messages flow."""
     source, target = await clusters.pair(EAST, WEST)
-    topics = [topic_name(f"{i}") for i in range(3)]
-    for topic in topics:
-        await create_topic(source, topic, queues=2)
+    topics = await _topics(source, topic_name, 3, queues=2)
     producers = [Producer(source, topic, per_second=200) for topic in topics]
     async with (
         producing(producers),
@@ -219,9 +213,7 @@ async def test_what_one_worker_does_not_need_of_a_limit_another_has(
 ) -> None:
     """One of two topics has a backlog; each worker's tasks stand for about half of the limit."""
     source, target = await clusters.pair(EAST, WEST)
-    topics = [topic_name(f"{i}") for i in range(2)]
-    for topic in topics:
-        await create_topic(source, topic, queues=2)
+    topics = await _topics(source, topic_name, 2, queues=2)
     flags = ("--topics", topic_name(".*"), "--rate-messages", "200", "--state-publish-interval", "0.5")
     async with workers_of(source, target, tmp_path, 2, *flags) as workers:
         await until(partial(_all_share, workers, 2), what="both share")
@@ -240,9 +232,7 @@ async def test_the_logs_say_who_did_what_and_why(
 ) -> None:
     """Each line of two workers is JSON, also when one of them was paused and what is scheduled has piled up."""
     source, target = await clusters.pair(EAST, WEST)
-    topics = [topic_name(f"{i}") for i in range(2)]
-    for topic in topics:
-        await create_topic(source, topic, queues=2)
+    topics = await _topics(source, topic_name, 2, queues=2)
     flags = ("--topics", topic_name(".*"), "--heartbeat-interval", "0.2", "--state-publish-interval", "0.2")
     async with workers_of(source, target, tmp_path, 2, *flags) as workers:
         first, second = workers
