@@ -81,9 +81,7 @@ async def test_a_cluster_of_yarn(scene: SceneOf, cluster: Hadoop, tmp_path: Path
                 await until(flows, seconds=30, what="messages are copied as they come")
                 (executor,) = cluster.executors()
                 os.kill(executor, signal.SIGKILL)
-                await until(
-                    lambda: cluster.executors() not in ([executor], []), seconds=90, what="another executor"
-                )
+                await until(lambda: {*cluster.executors()} - {executor}, seconds=90, what="another executor")
                 await until(flows, seconds=60, what="they are copied again")
                 await load.finish()
             await worker.caught_up(here.topic, 1, seconds=60)
