@@ -33,7 +33,7 @@ def test_an_old_answer_says_that_a_new_one_is_on_its_way(
     browser = paged.browser()
 
     async def get(*_: object) -> Kept[dict[str, Any]]:
-        return Kept(READY, time.time() - 21.0, asking=True)
+        return Kept({**READY}, time.time() - 21.0, asking=True)
 
     monkeypatch.setattr(KeptAnswers, "get", get)
     assert re.search(r"checked 2[12] s ago, being checked again</p>", browser.get("/").text)
