@@ -40,7 +40,7 @@ _OLD: Final = 60.0
 #: What is said of a worker that holds back its tasks, since others would make each message twice.
 SPLIT: Final = (
     "this worker copies nothing: workers of its group are heard that sign with another secret, or with none; set"
-    " worker_group_secret_file of all workers to the same one"
+    " worker_group_secret_file of all workers to the same one, then restart this worker"
 )
 #: How bad a verdict is.
 _WORSE: Final[dict[Verdict, int]] = {"yes": 0, "unknown": 1, "no": 2}

@@ -125,6 +125,7 @@ class Group:
         self._counters = itertools.count(1)
         #: Whether a worker with our secret has copied, as the log says: positions are in it.
         self._has_copied = False
+        self._gave_way = False
         self._publishing = asyncio.Lock()
         self._sequence = 0
         self._echo: tuple[int, Echo] | None = None
@@ -232,6 +233,7 @@ class Group:
             envelope = self.inbox.open(said)
             if envelope is not None:
                 self._take(said, envelope)
+            self._gave_way |= not self._has_copied and self.inbox.lives_beside_others
         except Exception as error:  # noqa: BLE001 - an error here would end the reader, and nobody would notice
             self.inbox.fail(said, error)
 
@@ -335,9 +337,12 @@ class Group:
         Two groups that believe each other's copies make each message twice, so who believes unsigned ones gives way
         to them. Of two others who comes later gives way: whose secret no worker has copied with, as far as the log
         says. Anybody who may write to the system topics can sound like another worker, but nobody can take from the
-        log what a group with its secret has written there, so no group that copies is stopped by that.
+        log what a group with its secret has written there, so no group that copies is stopped by that. Who has
+        given way goes on when it is restarted: how far the others have come is not known here.
         """
-        return self.inbox.hears_other_secret and (self.signer.accepts_unsigned or not self._has_copied)
+        if self.signer.accepts_unsigned:
+            return self.inbox.hears_other_secret
+        return self._gave_way or (self.inbox.hears_other_secret and not self._has_copied)
 
     def join(self) -> None:
         """Joins the group, if our own heartbeat has come back and all earlier records have been read.
