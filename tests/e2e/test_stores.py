@@ -15,7 +15,7 @@ from tests.support.move import move
 from tests.support.narrow import oldest as oldest_offset
 from tests.support.narrow import retention
 from tests.support.scene import SceneOf
-from tests.support.stores import CONFIG_V2, ROCKSDB, TIERED
+from tests.support.stores import CONFIG_V2, ONE_DATABASE, ROCKSDB, TIERED
 from tests.support.traffic import Producer
 from tests.support.worker import until
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.mark.parametrize(
     ("version", "kept"),
-    [("5.3.3", ROCKSDB), ("5.5.0", ROCKSDB), ("5.5.0", CONFIG_V2)],
-    ids=["5.3.3", "5.5.0", "configuration v2"],
+    [("5.3.3", ROCKSDB), ("5.5.0", ROCKSDB), ("5.5.0", CONFIG_V2), ("5.5.0", ONE_DATABASE)],
+    ids=["5.3.3", "5.5.0", "configuration v2", "one database"],
 )
 async def test_rocksdb_on_both_sides(
     version: str, kept: Mapping[str, str], clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
