@@ -87,7 +87,7 @@ async def _readiness(
         *reasons_of_topics(topics),
         *await target_losses(route.sync.copied.snapshot(), context),
         *differing(verified),
-        *(() if failed_over_at else reasons_of_groups(groups)),
+        *(() if failed_over_at else (*reasons_of_groups(groups), *plan.denied)),
         *_of_differences(each for each in differences if not failed_over_at or each["action"] == "create"),
         *(str(each) for each in plan.unasked if each.broker not in silent),  # said above
     ]

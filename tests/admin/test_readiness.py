@@ -59,7 +59,7 @@ async def found(
     ):
         monkeypatch.setattr(under_test, name, lambda *_, value=value: gives(value))
     monkeypatch.setattr(under_test, "deselected", lambda *_: deselected)
-    plan = SimpleNamespace(steps=steps, places=[], unasked=[])
+    plan = SimpleNamespace(steps=steps, places=[], unasked=[], denied=[])
     sync = SimpleNamespace(plan=lambda: gives(plan), copied=SimpleNamespace(snapshot=lambda: None))
     topics = SimpleNamespace(of_users=[object()] if selected else [], selector=None)
     route: Any = SimpleNamespace(

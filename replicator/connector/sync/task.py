@@ -50,11 +50,14 @@ log = get_logger(__name__)
 
 
 class SyncPlan(NamedTuple):
-    """All that is to be done now, where all groups stand, and the brokers of which neither is known."""
+    """All that is to be done now, where all groups stand, the brokers of which neither is known, and what a
+    failover may not do.
+    """
 
     steps: list[Step]
     places: list[GroupQueue]
     unasked: list[Unasked]
+    denied: list[str]
 
 
 class SyncTask:
@@ -119,7 +122,7 @@ class SyncTask:
                 else:
                     steps += (await self._plan(kind)).actions
                 unasked += self._unasked(kind)
-        return SyncPlan(steps, places, unasked)
+        return SyncPlan(steps, places, unasked, self._redelivery.denied)
 
     def _unasked(self, kind: str) -> list[Unasked]:
         """The brokers that did not answer when this kind was last planned."""
