@@ -29,7 +29,7 @@ async def test_a_target_that_is_away_holds_no_other_back(
     clusters: ClusterPool,
     tmp_path: Path,
     topic_name: Callable[[str], str],
-    record_property: Callable[[str, object], None],
+    record_testsuite_property: Callable[[str, object], None],
     rounds: int,
 ) -> None:
     """Messages come all the time; once the target is back it gets what it lacks, in order, once.
@@ -54,7 +54,8 @@ async def test_a_target_that_is_away_holds_no_other_back(
                 await asyncio.sleep(0.5)
             await one.caught_up(topic, sent + 50)
             seconds = await _on_the_way(near, topic)
-            record_property("seconds on the way, median and most", f"{median(seconds):.3f} {max(seconds):.3f}")
+            measured = f"{median(seconds):.3f} {max(seconds):.3f}"
+            record_testsuite_property("seconds on the way, median and most", measured)
             assert len(seconds) == sent + 50
             assert max(seconds) < 2
             await until(lambda: other.topic(topic)["lag_messages"] == 50 * rounds, what="its lag")

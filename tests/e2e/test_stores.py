@@ -68,6 +68,28 @@ async def test_dledger_elects_another_leader(version: str, scene: SceneOf, tmp_p
         await route.assert_clean()
 
 
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+async def test_dledger_elects_another_leader_at_the_target(version: str, scene: SceneOf, tmp_path: Path) -> None:
+    """What a majority has is there; what the former leader had alone is sent again, once."""
+    async with (
+        Ledger(version, tmp_path / "ledger") as target,
+        scene(target=target) as route,
+        route.worker() as worker,
+    ):
+        assert isinstance(target, Ledger)
+        async with Producer(route.source, route.topic, per_second=500, patient=True) as producer:
+            await worker.goes_on(route.topic, 300)
+            await target.know(route.topic)
+            leader = await target.leader()
+            await leader.kill()
+            assert await target.leader() is not leader
+            await worker.goes_on(route.topic, 300)
+            await leader.start()
+        await worker.caught_up(route.topic, producer.acknowledged, in_all=True)
+        assert worker.topic(route.topic)["duplicates"] == 0
+        await route.assert_clean()
+
+
 async def test_messages_that_are_in_tiered_storage_alone(scene: SceneOf) -> None:
     spec = ClusterSpec(name="tiered", version="5.5.0", properties=TIERED)
     async with scene(source=spec, mistreated=(spec,), queues=1) as route:

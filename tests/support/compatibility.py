@@ -108,6 +108,10 @@ FEATURES: Final = (
         "tests/e2e/test_stores.py::test_dledger_elects_another_leader",
     ),
     Feature(
+        "DLedger elects another leader at the target",
+        "tests/e2e/test_stores.py::test_dledger_elects_another_leader_at_the_target",
+    ),
+    Feature(
         "messages that the source has in tiered storage alone",
         "tests/e2e/test_stores.py::test_messages_that_are_in_tiered_storage_alone",
         "5.x has it; tried with files as the second store",
