@@ -57,6 +57,10 @@ FEATURES: Final = (
         "tests/spark/test_parked_messages.py::test_the_site_is_lost",
     ),
     Feature(
+        "what `sql` selects of pending messages is parked, and released when the source is dead",
+        "tests/e2e/test_parked_selection.py::test_what_sql_selects",
+    ),
+    Feature(
         "one topic's parked messages are released before the other's, with two brokers at each side",
         "tests/e2e/test_parked_messages.py::test_one_topic_is_switched_and_then_the_other",
     ),
