@@ -148,7 +148,7 @@ async def test_a_topic_that_is_selected_no_more_is_not_ready(monkeypatch: pytest
 
 
 def test_rights_to_groups_that_are_missing_are_said_once_for_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a step is blocked for want of one, or the last sync was refused it; other reasons are said elsewhere."""
+    """Whether a step is blocked for want of one, or the last sync was refused it; no other reasons are."""
     monkeypatch.setattr(under_test, "way_out", lambda _context, _why, actions: f"type {actions}")
     refused = "x:1 refused A (38) with NO_PERMISSION (16): no"
     steps: Any = [SimpleNamespace(kind=kind, blocked=why) for kind, why in (("offsets", refused), ("groups", ""))]
