@@ -16,10 +16,13 @@ from replicator.client.look import looking
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.connector.selection import deselected, reasons_of_deselected
+from replicator.connector.sync.acl import Step
+from replicator.connector.sync.retry_rights import way_out
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import UNTAKEN
 from replicator.observe.counted import counted
 from replicator.observe.moment import moment
+from replicator.protocol.codes import Response, is_of_acl_1
 from replicator.routing.parked import KINDS
 from replicator.worker.unseen_sides import unseen_sides
 
@@ -41,6 +44,10 @@ _LOOKS: Final = 3
 _LEAST: Final = 15.0
 #: Characters of a value that a reason may have.
 _SHORT: Final = 40
+#: What is synced of groups, and what of rights to them it takes with ACL 2.0.
+_OF_GROUPS: Final = {"groups": "Sub,Get,Create", "offsets": "Sub"}
+#: In what is said of a request that a broker refused.
+_DENIED: Final = Response.NO_PERMISSION.name
 
 
 async def readiness(
@@ -79,8 +86,9 @@ async def _readiness(
         *reasons_of_topics(topics),
         *await target_losses(route.sync.copied.snapshot(), context),
         *differing(verified),
-        *(() if failed_over_at else reasons_of_groups(plan.groups)),
+        *(() if failed_over_at else (*reasons_of_groups(plan.groups), *plan.denied)),
         *_of_differences(each for each in differences if not failed_over_at or each["action"] == "create"),
+        *_refused(plan.steps, route.sync.status, context),
         *(str(each) for each in plan.unasked if each.broker not in silent),  # said above
     ]
     return {
@@ -179,6 +187,21 @@ def _of_differences(differences: Iterable[dict[str, Any]]) -> Iterable[str]:
     for what, (details, reasons) in found.items():
         told = ": ".join((what, *("; ".join(each) for each in (details, reasons) if each)))
         yield f"{told}; see `replicator plan`" if what.endswith(words["update"]) else told
+
+
+def _refused(steps: Iterable[Step], status: Mapping[str, Any], context: ConnectorContext) -> Iterable[str]:
+    """Rights for want of which groups or their offsets could not be synced, and what to type."""
+    open_kinds, found = set[str](), dict[str, dict[str, None]]()
+    for step in steps:
+        found.setdefault(step.kind, {})[step.blocked] = None
+        open_kinds |= set() if step.blocked else {step.kind}
+    for kind in open_kinds:
+        found[kind] |= dict.fromkeys(status.get("kinds", {}).get(kind, {}).get("reasons", ()))
+    for kind, actions in _OF_GROUPS.items():
+        refusals = [why for why in found.get(kind, ()) if _DENIED in why or is_of_acl_1(why)]
+        for why in refusals[:1]:
+            more = f" (and {len(refusals) - 1:,} more)" if len(refusals) > 1 else ""
+            yield f"{kind} cannot be synced: {why}{more}; {way_out(context, why, actions)}"
 
 
 def _details(action: Mapping[str, Any]) -> Iterable[str]:

@@ -83,6 +83,8 @@ class Cluster:
 
     #: Whether nothing but a Proxy is reached: then its brokers say nothing of themselves (`ProxyCluster`).
     is_proxy: ClassVar[bool] = False
+    #: Who is asked where its brokers are.
+    asked: ClassVar[str] = "name server"
 
     def __init__(
         self,
@@ -95,8 +97,7 @@ class Cluster:
     ) -> None:
         self._may_go_on = may_go_on
         self._security = security or Security()
-        called = "Proxy" if self.is_proxy else "name server"
-        self._nameservers = NameServers(nameservers, self._security, called=called)
+        self._nameservers = NameServers(nameservers, self._security, called=self.asked)
         self._name = name
         self._on_fallback = on_fallback
         #: By the name of the broker, and its address.

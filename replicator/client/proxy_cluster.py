@@ -60,6 +60,7 @@ class ProxyCluster(Cluster):
     """
 
     is_proxy = True
+    asked = "Proxy"
 
     def __init__(
         self,

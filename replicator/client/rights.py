@@ -16,9 +16,9 @@ from replicator.client.pull import pull
 from replicator.client.send import new_fields, send_batch
 from replicator.client.topics import TopicConfig, write_topic
 from replicator.errors import BrokerRefused
-from replicator.protocol.codes import Response, is_denied
+from replicator.protocol.codes import Request, Response, is_denied
 
-__all__ = ["denies_creation", "denies_reading", "denies_sending"]
+__all__ = ["denies_creation", "denies_reading", "denies_retry_topic", "denies_sending"]
 
 #: No topic has a queue of this number.
 _NO_QUEUE: Final = 2**31 - 1
@@ -52,8 +52,21 @@ async def denies_creation(broker: Endpoint, topic: str, *, cluster: str) -> str:
     if refused.code != Response.NO_PERMISSION:
         return refused.remark
     # ACL 2.0 goes by the name, and whoever has it knows attributes.
+    return await _denial(_write_unknown(broker, topic))
+
+
+async def denies_retry_topic(broker: Endpoint, topic: str) -> str:
+    """GET and CREATE on the group that ACL 2.0 takes a retry topic for, which is not there; with ACL 1.0 CREATE is
+    that of an admin. Of brokers that know attributes (5.x).
+    """
+    shown = broker.ask(Request.GET_TOPIC_STATS_INFO, {"topic": topic})
+    return await _denial(shown) or await _denial(_write_unknown(broker, topic))
+
+
+def _write_unknown(broker: Endpoint, topic: str) -> Awaitable[None]:
+    """A topic with an attribute that there is not."""
     unknown = TopicConfig(name=topic, read_queues=1, write_queues=1, attributes={"replicator.none": "none"})
-    return await _denial(write_topic(broker, unknown))
+    return write_topic(broker, unknown)
 
 
 async def _denial(request: Awaitable[object]) -> str:

@@ -178,7 +178,7 @@ async def first_refresh(
         kind = NoBrokers if isinstance(error, NoBrokers) else away
         raise kind(
             f"{side}.namesrv = {namesrv!r}: {error.message}",
-            hint=error.hint or "check the address, that the name server runs, and TLS",
+            hint=error.hint or f"check the address, that the {discovery.cluster.asked} runs, and TLS",
         ) from None
     silent = all(map(is_absence, discovery.failures.values()))
     for broker, failure in discovery.failures.items():

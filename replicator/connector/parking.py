@@ -11,7 +11,7 @@ from replicator.aio.backoff import Backoff
 from replicator.client.brokers import DEFAULT_DELAYS, read_settings
 from replicator.client.cluster import Cluster
 from replicator.client.pending import delivered_levels, timer_read_until
-from replicator.client.pull import EVERYTHING
+from replicator.client.pull import EVERYTHING, Subscription
 from replicator.client.system_topics import SCHEDULE_TOPIC
 from replicator.connector.context import ConnectorContext
 from replicator.connector.release_scan import find
@@ -23,7 +23,16 @@ from replicator.protocol.message import StoredMessage
 from replicator.routing.channel import Channel, Source
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair
-from replicator.routing.parked import KINDS, ReleasedMessages, due_of, is_recall, parse_delays, real_topic, with_due
+from replicator.routing.parked import (
+    KINDS,
+    RECALL,
+    ReleasedMessages,
+    due_of,
+    is_recall,
+    parse_delays,
+    real_topic,
+    with_due,
+)
 from replicator.routing.queue_map import Queue
 from replicator.routing.release_plan import is_released
 from replicator.routing.shared import Shared
@@ -121,11 +130,14 @@ class Parking:
     def options(self, options: RouteOptions) -> RouteOptions:
         """Those of a queue of waiting messages, for a route with `options`.
 
-        Its consume queue holds due times where others hold tags, so that brokers could not filter by these.
+        Its consume queue holds due times where others hold tags, so that brokers could not filter by these; by SQL
+        they can: a waiting message has its properties. One that takes another back has not.
         """
+        kind, expression = options.subscription
+        by_sql = Subscription(kind, f"({expression}) OR {RECALL} IS NOT NULL")
         return replace(
             options,
-            subscription=EVERYTHING,
+            subscription=by_sql if kind == "SQL92" else EVERYTHING,
             tags=None,
             start_from="earliest",
             transform=self._transform,

@@ -34,6 +34,7 @@ __all__ = [
     "obstacle_at",
     "obstacle_of",
     "retried_properties",
+    "retry_topic_name",
     "retry_topic_of",
     "unsuitable",
 ]
@@ -79,12 +80,16 @@ class InRetryTopic:
 
 
 def retry_topic_of(place: GroupQueue) -> str:
-    """Where a broker of the target puts what a POP group has not acknowledged of a queue.
+    """Where a broker of the target puts what a POP group has not acknowledged of a queue."""
+    return retry_topic_name(place.group, place.queue.target_topic)
+
+
+def retry_topic_name(group: str, topic: str) -> str:
+    """Of what a POP group has not acknowledged of a topic, or of a retry topic.
 
     With `_`, which brokers read that call theirs with `+`, too; they refuse sends to the latter.
     """
-    topic = place.queue.target_topic
-    return topic if topic.startswith(RETRY_PREFIX) else f"{RETRY_PREFIX}{place.group}_{topic}"
+    return topic if topic.startswith(RETRY_PREFIX) else f"{RETRY_PREFIX}{group}_{topic}"
 
 
 def obstacle_at(settings: Mapping[str, str], table: GroupTable, group: str, topic: str, retry_topic: str) -> str:

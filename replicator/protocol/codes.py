@@ -38,6 +38,7 @@ class Request(IntEnum):
     CHECK_CLIENT_CONFIG = 46
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = 200
     GET_ALL_SUBSCRIPTIONGROUP_CONFIG = 201
+    GET_TOPIC_STATS_INFO = 202
     GET_CONSUMER_CONNECTION_LIST = 203
     DELETE_SUBSCRIPTIONGROUP = 207
     UPDATE_AND_GET_GROUP_FORBIDDEN = 353
@@ -106,4 +107,9 @@ STORED = frozenset(
 
 def is_denied(code: int, remark: str) -> bool:
     """Whether a right is missing: 4.9's ACL throws, and has no code for it (measured)."""
-    return code == Response.NO_PERMISSION or "AclException" in remark
+    return code == Response.NO_PERMISSION or is_of_acl_1(remark)
+
+
+def is_of_acl_1(remark: str) -> bool:
+    """Whether a broker with ACL 1.0 refuses something for want of a right."""
+    return "AclException" in remark

@@ -13,7 +13,7 @@ __all__ = ["ACL_VERSIONS", "HA_VERSIONS", "PROXY_VERSIONS", "VERSIONS", "Cluster
 VERSIONS = ("4.9.7", "5.1.4", "5.3.3", "5.5.0")
 
 #: Kinds of access control, and the versions that have them.
-ACL_VERSIONS = {"none": VERSIONS, "1.0": ("4.9.7",), "2.0": ("5.3.3", "5.5.0")}
+ACL_VERSIONS = {"none": VERSIONS, "1.0": ("4.9.7", "5.1.4"), "2.0": ("5.3.3", "5.5.0")}
 #: Kinds of high availability, and the versions that have them.
 HA_VERSIONS = {"none": VERSIONS, "controller": ("5.3.3", "5.5.0")}
 #: Versions that have a Proxy, for gRPC clients.

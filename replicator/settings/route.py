@@ -161,7 +161,7 @@ class RouteSettings(Table):
     sync: SyncKinds = Field(
         ["topics", "groups", "offsets", "pending"],
         description="what to sync besides messages: topics, groups, offsets, acl, and pending, which parks delayed"
-        " and timer messages at the target while they wait at the source, and is left out by default with `sql` or"
+        " and timer messages at the target while they wait at the source, and is left out by default with"
         " `transforms`; `none` for nothing",
     )
     sync_groups: Patterns = Field([".*"], description="consumer groups to sync: names or regular expressions")
@@ -241,7 +241,7 @@ class RouteSettings(Table):
     @classmethod
     def _without_pending(cls, given: Any) -> Any:
         """By default, where what waits at a source could not go through what all messages do."""
-        if isinstance(given, dict) and "sync" not in given and (given.get("sql") or given.get("transforms")):
+        if isinstance(given, dict) and "sync" not in given and given.get("transforms"):
             return {**given, "sync": ["topics", "groups", "offsets"]}
         return given
 
@@ -256,10 +256,9 @@ class RouteSettings(Table):
             raise ValueError("retry_topics needs groups in sync: brokers refuse retries of unknown groups")
         if self.protect_target and "topics" not in self.sync:
             raise ValueError("protect_target needs topics in sync, which sets their perm")
-        if "pending" in self.sync and (self.sql or self.transforms):
+        if "pending" in self.sync and self.transforms:
             raise ValueError(
-                "sync has pending, but what waits at a source goes through neither sql nor transforms:"
-                " leave one of them out"
+                "sync has pending, but what waits at a source goes through no transforms: leave one of them out"
             )
         if "acl" in self.sync and self.rename != "{topic}":
             raise ValueError(

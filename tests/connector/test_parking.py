@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from replicator.client.pull import EVERYTHING, Subscription
 from replicator.connector import parking as module
 from replicator.connector.parking import Parking
 from replicator.errors import Unreachable
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
+from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.parked import Place, read_parked
 from replicator.routing.provenance import DUE
 from replicator.routing.queue_map import Queue
@@ -196,3 +198,16 @@ async def test_what_was_released_before_the_timer_put_it_back_is_not_copied(
     made = parking(store)
     await made.ready("orders", QUEUE)
     assert made.released.others("orders", [delivered]) == []
+
+
+def test_the_source_filters_by_sql_and_lets_recalls_pass() -> None:
+    """Not by tags, for which its consume queue has due times."""
+    by_sql = RouteOptions(
+        identity=Identity("east", "west"), subscription=Subscription("SQL92", "a = 1 OR b"), settle_timeout=0.0
+    )
+    found = parking().options(by_sql).subscription
+    assert found == Subscription("SQL92", "(a = 1 OR b) OR TIMER_DEL_UNIQKEY IS NOT NULL")
+    by_tags = RouteOptions(
+        identity=Identity("east", "west"), subscription=Subscription("TAG", "a || b"), settle_timeout=0.0
+    )
+    assert parking().options(by_tags).subscription == EVERYTHING

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import json
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from acl_sync.model import Account, Rule
+from acl_sync.model import SUB, Account, Kind, Rule
+from replicator.client.pull import GROUP
 from replicator.routing.parked import parked_topics
 from replicator.sandbox import Cluster
 from tests.support.clusters import ClusterPool
-from tests.support.least_rights import READS_POP, READS_RETRIES, WRITES_RETRIES, Guarded, guarded, with_groups
+from tests.support.least_rights import (
+    READS_POP,
+    READS_RETRIES,
+    WRITES_RETRIES,
+    Guarded,
+    guarded,
+    right,
+    with_groups,
+)
+from tests.support.mqadmin import mqadmin
 from tests.support.offsets import are_at, commit, make_group
 from tests.support.pop import pop
 from tests.support.readiness import asked, ready
 from tests.support.traffic import connected, create_topic, produce, raw_topic, send_alone
 from tests.support.waiting import send_waiting
-from tests.support.worker import SYNC_QUICKLY, Worker, group_of_test, until
+from tests.support.worker import SYNC_QUICKLY, Worker, command, group_of_test, until
 
 pytestmark = pytest.mark.side_by_side("guarded")
 
@@ -71,6 +85,69 @@ async def test_least_rights_of_retries(clusters: ClusterPool, tmp_path: Path) ->
             assert "refused" not in worker.log
         found = (await raw_topic(target, f"{retry}_{here.topic}")).values()
         assert Counter(message.content for messages in found for message in messages) == Counter(held)
+
+
+async def test_what_a_failover_may_not_is_said_before(clusters: ClusterPool, tmp_path: Path) -> None:
+    """And what to type; once it is typed all is ready, and the failover does it."""
+    async with guarded(clusters) as here:
+        source, target = here.source.cluster, here.target.cluster
+        await here.source.put(with_groups(here.reader, right(Kind.GROUP, "", SUB), *READS_POP))
+        await make_group(source, here.group)
+        held = {message.content for message in await pop(source, here.topic, here.group, count=8, invisible_s=300)}
+        retry = f"%RETRY%{here.group}_{here.topic}"
+        examined = await until(partial(_examined, here), what="the doctor sees that groups consume by POP")
+        async with here.worker(tmp_path) as worker:
+            await worker.caught_up(here.topic, 100)
+            await until(partial(_knows_of, worker, here.topic, len(held)), what="what is held is known")
+
+            async def said() -> str:
+                reasons = (await asked(worker, "GET", "readiness"))["reasons"]
+                return reasons[0] if len(reasons) == 1 else ""
+
+            why = await until(said, what="one reason is left")
+            assert why.startswith(f"group {here.group} at west-a could not be given what its POP consumers hold: ")
+            assert f"the target's account {here.writer.name} may not create {retry} (" in why
+            tried = await asked(worker, "POST", "failover", {"drain_timeout": 20, "dry_run": True})
+            assert tried["problems"] == [why]
+            assert examined["message"].partition(": ")[2] == why.partition(": ")[2].partition("; ")[0]
+            assert examined["advice"] == why.partition("; ")[2]
+            typed = why.partition("type `mqadmin ")[2].removesuffix("`")
+            await mqadmin(target, *shlex.split(typed))
+            await ready(worker)
+            assert (await _examined(here))["level"] == "ok"
+            report = await asked(worker, "POST", "failover", {"drain_timeout": 20})
+            assert report["problems"] == []
+        found = (await raw_topic(target, retry)).values()
+        assert Counter(message.content for messages in found for message in messages) == Counter(held)
+
+
+async def test_offsets_that_are_refused_are_said(clusters: ClusterPool, tmp_path: Path) -> None:
+    """And what to type; once it is typed all is ready."""
+    async with guarded(clusters) as here:
+        reads = Rule(kind=Kind.GROUP, name=GROUP, actions=frozenset({SUB}))
+        await here.target.put(with_groups(here.writer, reads))
+        await make_group(here.source.cluster, here.group)
+        await commit(here.source.cluster, here.group, here.topic, {("east-a", 0): 10})
+        async with here.worker(tmp_path) as worker:
+            await worker.caught_up(here.topic, 100)
+
+            async def said() -> str:
+                reasons = (await asked(worker, "GET", "readiness"))["reasons"]
+                return next((each for each in reasons if each.startswith("offsets cannot be synced: ")), "")
+
+            why = await until(said, what="what is refused is said")
+            assert f"Group:{here.group}" in why
+            await mqadmin(here.target.cluster, *shlex.split(why.partition("type `mqadmin ")[2].removesuffix("`")))
+            await ready(worker)
+
+
+async def _examined(here: Guarded) -> dict[str, Any]:
+    """What `doctor` says of retry topics; nothing where nobody has consumed by POP yet."""
+    clusters = ("--source", here.source.namesrv, "--target", here.target.namesrv)
+    flags = (*clusters, "--topics", here.topic, "--sync-groups", here.group)
+    ended = await asyncio.to_thread(command, here.environment, "doctor", "-o", "json", *flags)
+    findings: list[dict[str, Any]] = json.loads(ended.stdout)["findings"]
+    return next((each for each in findings if "POP consumers hold" in each["message"]), {})
 
 
 async def _knows_of(worker: Worker, topic: str, held: int) -> bool:

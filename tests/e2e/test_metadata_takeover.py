@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,37 +18,50 @@ from tests.support.acl_scene import Side
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import Credentials, java_consume
 from tests.support.readiness import asked, ready
+from tests.support.stores import ONE_DATABASE
 from tests.support.traffic import create_topic, produce
 from tests.support.worker import SYNC_QUICKLY, Worker, signing
 
 pytestmark = pytest.mark.timeout(300)
 
-VERSIONS = [("4.9.7", "5.5.0"), ("5.5.0", "5.5.0"), ("5.3.3", "5.3.3")]
+#: Versions of source and target, and how their brokers keep what is set and consumed.
+CASES = {
+    "4.9.7-5.5.0": ("4.9.7", "5.5.0", {}),
+    "5.5.0-5.5.0": ("5.5.0", "5.5.0", {}),
+    "5.3.3-5.3.3": ("5.3.3", "5.3.3", {}),
+    "5.1.4-5.5.0": ("5.1.4", "5.5.0", {}),
+    "one database": ("5.5.0", "5.5.0", ONE_DATABASE),
+}
+#: Versions with ACL 1.0.
+OLDER = ("4.9.7", "5.1.4")
 MESSAGES = 400
 
 
-def guarded(name: str, version: str) -> ClusterSpec:
+def guarded(name: str, version: str, kept: Mapping[str, str]) -> ClusterSpec:
     """Two brokers that check who asks."""
-    return ClusterSpec(name=name, version=version, brokers=2, acl="1.0" if version == "4.9.7" else "2.0")
+    acl = "1.0" if version in OLDER else "2.0"
+    return ClusterSpec(name=name, version=version, brokers=2, acl=acl, properties=kept)
 
 
-@pytest.mark.parametrize(("source_version", "target_version"), VERSIONS)
+@pytest.mark.parametrize(("source_version", "target_version", "kept"), CASES.values(), ids=CASES)
 async def test_consumers_go_on_at_the_target(
     clusters: ClusterPool,
     tmp_path: Path,
     topic_name: Callable[[str], str],
     source_version: str,
     target_version: str,
+    kept: Mapping[str, str],
 ) -> None:
     """Groups stop anywhere at the source and read the rest at the target: nothing skipped, nothing again."""
     name, groups = topic_name("t"), [topic_name(f"g{i}") for i in range(2)]
-    source, target = await clusters.pair(guarded("wide", source_version), guarded("broad", target_version))
+    wide, broad = guarded("wide", source_version, kept), guarded("broad", target_version, kept)
+    source, target = await clusters.pair(wide, broad)
     await create_topic(source, name, queues=2)
     await produce(source, name, MESSAGES)
     side, there = Side(source), Side(target)
     rules = [Rule(kind=Kind.GROUP, name=group, actions=frozenset({SUB})) for group in groups]
     who = account(topic_name("reader")[-60:], topic(name, SUB), *rules, secret="the-same-password")
-    if source_version != "4.9.7":  # 2.0 asks for what 1.0 takes for granted
+    if source_version not in OLDER:  # 2.0 asks for what 1.0 takes for granted
         who = _with_get(who)
     await side.put(who)
     password = Credentials(who.name, "the-same-password")

@@ -78,6 +78,11 @@ async def test_to_the_target(scene: SceneOf, line: BrokerProxies) -> None:
         line.become(**POOR)
         before = line.vip.bytes_up
         async with here.worker() as worker:
+            await until(lambda: worker.has_copied(here.topic, 10), what="it flows")
+            began, passed = time.monotonic(), line.vip.bytes_up
+            await until(lambda: worker.has_copied(here.topic, COUNT), what="all is copied")
+            used = (line.vip.bytes_up - passed) / (time.monotonic() - began) / POOR["rate"]
+            assert used > USED, f"{used:.2f} of the line"
             await worker.caught_up(here.topic, COUNT)
             assert line.vip.bytes_up - before < 1.2 * ON_THE_LINE * COUNT
             assert_nothing_piled_up(worker)
@@ -90,7 +95,20 @@ async def test_to_the_target(scene: SceneOf, line: BrokerProxies) -> None:
 async def test_one_way_is_silent_for_a_while(
     scene: SceneOf, line: BrokerProxies, seconds: float, silent: str
 ) -> None:
-    async with scene(source=FAR, target=NEAR, queues=8) as here:
+    await _is_silent(scene, line, seconds, silent, source=FAR, target=NEAR)
+
+
+@pytest.mark.parametrize("silent", ["down", "up"])
+async def test_one_way_to_the_target_is_silent_for_a_minute(
+    scene: SceneOf, line: BrokerProxies, silent: str
+) -> None:
+    await _is_silent(scene, line, SILENCE["a-minute"], silent, source=NEAR, target=FAR)
+
+
+async def _is_silent(
+    scene: SceneOf, line: BrokerProxies, seconds: float, silent: str, *, source: ClusterSpec, target: ClusterSpec
+) -> None:
+    async with scene(source=source, target=target, queues=8) as here:
         await here.produce(COUNT, size=SIZE)
         line.become(**POOR)
         async with here.worker() as worker:

@@ -133,6 +133,19 @@ async def test_a_proxy_with_tls(
     await same_bytes(source, target, topic)
 
 
+async def test_a_proxy_that_is_not_there(clusters: ClusterPool, tmp_path: Path) -> None:
+    """The error of a worker, and of the doctor, is about a Proxy."""
+    target, nobody = await clusters.get(WEST), "127.0.0.1:1"
+    worker = Worker(nobody, target, tmp_path, *flags("orders"))
+    await worker.start(ready=False)
+    await until(lambda: worker.exit_code is not None, what="it ends")
+    given = ("--source", nobody, "--target", target.namesrv, *flags("orders"))
+    examined = await asyncio.to_thread(command, {}, "doctor", "-o", "json", *given)
+    for said in (worker.log, examined.stdout):
+        assert "check the address, that the Proxy runs, and TLS" in said
+        assert "name server runs" not in said
+
+
 async def test_another_replica_becomes_the_master_behind_a_proxy(
     clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:

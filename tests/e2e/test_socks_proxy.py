@@ -1,4 +1,4 @@
-"""A source that only a SOCKS proxy reaches, whose name servers an HTTP address server names."""
+"""A source, or a target, that only a SOCKS proxy reaches; an HTTP address server names name servers."""
 
 from __future__ import annotations
 
@@ -50,3 +50,23 @@ async def test_all_goes_through_it(scene: SceneOf, tmp_path: Path) -> None:
             told = json.loads(command(secret, "doctor", *asked).stdout)["findings"]
             seen = {each["check"]: each["level"] for each in told if each["check"].startswith("source ")}
             assert (seen["source address server"], seen["source name server"], seen["source broker"]) == ("ok",) * 3
+
+
+@pytest.mark.fetched
+async def test_a_target_behind_it(scene: SceneOf, tmp_path: Path) -> None:
+    """Sends go through it to the VIP port; one whose answer was lost with the proxy comes once."""
+    async with scene() as here, socks_proxy(tmp_path) as proxy:
+        flags = ("--target-socks-address", proxy.address, "--target-socks-username", USER, *SYNC_QUICKLY)
+        async with here.worker(*flags, environment={"REPLICATOR_TARGET__SOCKS__PASSWORD": PASSWORD}) as worker:
+            async with here.producer(per_second=500) as producer:
+                await worker.goes_on(here.topic, 300)
+                await proxy.stop()
+                await until(lambda: f"the SOCKS proxy {proxy.address} is not reached" in worker.log)
+                await proxy.start()
+                await worker.goes_on(here.topic, 300)
+            await worker.caught_up(here.topic, producer.acknowledged, in_all=True)
+            assert f":{here.target.brokers[0].vip_port}" in proxy.log
+            assert here.source.namesrv.rpartition(":")[2] not in proxy.log
+            assert PASSWORD not in worker.log
+            assert await worker.drain() == 0
+        await here.assert_clean(producer.acknowledged)

@@ -15,7 +15,7 @@ from tests.support.move import move
 from tests.support.narrow import oldest as oldest_offset
 from tests.support.narrow import retention
 from tests.support.scene import SceneOf
-from tests.support.stores import CONFIG_V2, ROCKSDB, TIERED
+from tests.support.stores import CONFIG_V2, ONE_DATABASE, ROCKSDB, TIERED
 from tests.support.traffic import Producer
 from tests.support.worker import until
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.mark.parametrize(
     ("version", "kept"),
-    [("5.3.3", ROCKSDB), ("5.5.0", ROCKSDB), ("5.5.0", CONFIG_V2)],
-    ids=["5.3.3", "5.5.0", "configuration v2"],
+    [("5.3.3", ROCKSDB), ("5.5.0", ROCKSDB), ("5.5.0", CONFIG_V2), ("5.5.0", ONE_DATABASE)],
+    ids=["5.3.3", "5.5.0", "configuration v2", "one database"],
 )
 async def test_rocksdb_on_both_sides(
     version: str, kept: Mapping[str, str], clusters: ClusterPool, tmp_path: Path, topic_name: Callable[[str], str]
@@ -65,6 +65,28 @@ async def test_dledger_elects_another_leader(version: str, scene: SceneOf, tmp_p
             await worker.goes_on(route.topic, 300)
             await leader.start()
         await worker.caught_up(route.topic, producer.acknowledged, in_all=True)
+        await route.assert_clean()
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+async def test_dledger_elects_another_leader_at_the_target(version: str, scene: SceneOf, tmp_path: Path) -> None:
+    """What a majority has is there; what the former leader had alone is sent again, once."""
+    async with (
+        Ledger(version, tmp_path / "ledger") as target,
+        scene(target=target) as route,
+        route.worker() as worker,
+    ):
+        assert isinstance(target, Ledger)
+        async with Producer(route.source, route.topic, per_second=500, patient=True) as producer:
+            await worker.goes_on(route.topic, 300)
+            await target.know(route.topic)
+            leader = await target.leader()
+            await leader.kill()
+            assert await target.leader() is not leader
+            await worker.goes_on(route.topic, 300)
+            await leader.start()
+        await worker.caught_up(route.topic, producer.acknowledged, in_all=True)
+        assert worker.topic(route.topic)["duplicates"] == 0
         await route.assert_clean()
 
 

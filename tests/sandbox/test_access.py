@@ -22,9 +22,10 @@ from tests.support.clusters import ClusterPool
     ("spec", "words"),
     [
         (ClusterSpec(name="east", version="4.9.7", acl="1.0"), "accessKey"),
+        (ClusterSpec(name="east", version="5.1.4", acl="1.0"), "accessKey"),
         (ClusterSpec(name="west", version="5.5.0", acl="2.0"), "username"),
     ],
-    ids=["1.0", "2.0"],
+    ids=["1.0", "1.0 of 5.x", "2.0"],
 )
 async def test_access_control_refuses_strangers(spec: ClusterSpec, words: str, clusters: ClusterPool) -> None:
     await check_access(await clusters.get(spec), words)

@@ -20,6 +20,7 @@ from replicator.sandbox import ClusterSpec
         ({"acl": "3.0"}, "acl '3.0'"),
         ({"acl": "1.0", "version": "5.3.3"}, "RocketMQ 5.3.3 has no ACL 1.0"),
         ({"acl": "2.0", "version": "4.9.7"}, "RocketMQ 4.9.7 has no ACL 2.0"),
+        ({"acl": "2.0", "version": "5.1.4"}, "RocketMQ 5.1.4 has no ACL 2.0"),
         ({"ha": "dledger"}, "ha 'dledger'"),
         ({"ha": "controller", "version": "4.9.7"}, "RocketMQ 4.9.7 has no controller"),
         ({"ha": "controller", "tls": True}, "neither acl, tls nor slaves"),

@@ -57,6 +57,10 @@ FEATURES: Final = (
         "tests/spark/test_parked_messages.py::test_the_site_is_lost",
     ),
     Feature(
+        "what `sql` selects of pending messages is parked, and released when the source is dead",
+        "tests/e2e/test_parked_selection.py::test_what_sql_selects",
+    ),
+    Feature(
         "one topic's parked messages are released before the other's, with two brokers at each side",
         "tests/e2e/test_parked_messages.py::test_one_topic_is_switched_and_then_the_other",
     ),
@@ -79,11 +83,22 @@ FEATURES: Final = (
         "4.9 has no POP",
     ),
     Feature(
+        "POP groups with accounts, ACL 1.0 to 2.0: they go on behind what they hold, which is said to be unknown",
+        "tests/e2e/test_pop_accounts.py::test_a_source_that_does_not_show_what_is_held",
+        "4.9 has no POP, 5.3 and later no ACL 1.0",
+    ),
+    Feature(
+        "POP groups with accounts, ACL 2.0 to 1.0: what they hold is delivered at the target",
+        "tests/e2e/test_pop_accounts.py::test_a_target_that_is_given_what_is_held",
+        "4.9 has no POP, 5.3 and later no ACL 1.0",
+    ),
+    Feature(
         "dead-letter topics of groups, there and back",
         "tests/e2e/test_dlq_topics.py::test_dead_letters_come_along_and_back",
     ),
     Feature(
-        "topics, queues and offsets in RocksDB (`storeType=defaultRocksDB`; on 5.5.0 `configManagerVersion=v2`)",
+        "topics, queues and offsets in RocksDB (`storeType=defaultRocksDB`; on 5.5.0 `configManagerVersion=v2`,"
+        " and `useSingleRocksDBForAllConfigs`)",
         "tests/e2e/test_stores.py::test_rocksdb_on_both_sides",
         "4.9 has no RocksDB",
     ),
@@ -95,6 +110,10 @@ FEATURES: Final = (
     Feature(
         "DLedger elects another leader at the source",
         "tests/e2e/test_stores.py::test_dledger_elects_another_leader",
+    ),
+    Feature(
+        "DLedger elects another leader at the target",
+        "tests/e2e/test_stores.py::test_dledger_elects_another_leader_at_the_target",
     ),
     Feature(
         "messages that the source has in tiered storage alone",

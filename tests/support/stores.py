@@ -7,12 +7,16 @@ from typing import Final
 
 from tests.support.narrow import TINY_FILES
 
-__all__ = ["CONFIG_V2", "ROCKSDB", "TIERED", "TIMERS"]
+__all__ = ["CONFIG_V2", "ONE_DATABASE", "ROCKSDB", "TIERED", "TIMERS", "TRANSACTIONS"]
 
 #: Queues, topics, groups and their offsets are in RocksDB.
 ROCKSDB: Final = MappingProxyType({"storeType": "defaultRocksDB"})
 #: As with `ROCKSDB`, and what is set and consumed is in one database, in the newer form (5.5).
 CONFIG_V2: Final = MappingProxyType(ROCKSDB | {"configManagerVersion": "v2"})
+#: As with `ROCKSDB`, and all that is set and consumed is in one database, in the form of before (5.5).
+ONE_DATABASE: Final = MappingProxyType(ROCKSDB | {"useSingleRocksDBForAllConfigs": "true"})
+#: Half messages of transactions are in RocksDB (5.5).
+TRANSACTIONS: Final = MappingProxyType({"transRocksDBEnable": "true"})
 #: Messages of the timer are in RocksDB (5.5).
 TIMERS: Final = MappingProxyType({"timerRocksDBEnable": "true"})
 #: Messages are copied to a second store, where they are found when their commit log is deleted.

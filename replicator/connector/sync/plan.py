@@ -19,7 +19,8 @@ __all__ = ["SyncPlan", "as_it_was"]
 
 @dataclass(frozen=True, slots=True)
 class SyncPlan:
-    """All that is to be done, where consumer groups stand, and the brokers of which neither is known.
+    """All that is to be done, where consumer groups stand, the brokers of which neither is known, and what a
+    failover may not do.
 
     Attributes:
         at: when it was made, in seconds since the epoch.
@@ -28,6 +29,7 @@ class SyncPlan:
     steps: Sequence[Step]
     groups: list[dict[str, Any]]
     unasked: list[Unasked]
+    denied: list[str]
     at: float
 
 
@@ -37,7 +39,7 @@ def as_it_was(last: SyncPlan | None, kinds: Iterable[str], clusters: Iterable[Cl
     silent = [each for cluster in clusters for each in _silent(cluster)] or [("", "a broker does not answer")]
     unasked = [Unasked(kind, broker, f"{known}, since {why}") for kind in kinds for broker, why in silent]
     if last is None:
-        return SyncPlan((), [], unasked, 0.0)
+        return SyncPlan((), [], unasked, [], 0.0)
     told = {(each.kind, each.broker) for each in unasked}
     return replace(
         last, unasked=[*unasked, *(each for each in last.unasked if (each.kind, each.broker) not in told)]

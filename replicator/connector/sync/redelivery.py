@@ -15,6 +15,7 @@ from replicator.aio.bounded import bounded
 from replicator.client.brokers import read_settings
 from replicator.client.groups import GroupTable, read_groups
 from replicator.connector.context import ConnectorContext
+from replicator.connector.sync.retry_rights import Denial, why_not_made
 from replicator.connector.sync.retry_topic import Missing, RetryTopic, Unsuitable
 from replicator.errors import ClientError, ProtocolError, ReplicatorError
 from replicator.metadata.group_positions import GroupPositions
@@ -68,10 +69,14 @@ class _Lane:
 
 
 class Redelivery:
-    """Sees to it for the route `name`; `problems` is what could not be done the last time."""
+    """Sees to it for the route `name`.
+
+    `problems` is what could not be done the last time; `denied` what, by the last forecast, a failover may not do.
+    """
 
     def __init__(self, name: str, context: ConnectorContext, positions: GroupPositions) -> None:
         self.problems: list[str] = []
+        self.denied: list[str] = []
         self._name = name
         self._context = context
         self._positions = positions
@@ -86,7 +91,7 @@ class Redelivery:
         Args:
             consumers: of groups that hold something, those at the target; None: whether they have any is left open.
         """
-        found, brokers = [], _Brokers(self._context)
+        found, brokers, denied = [], _Brokers(self._context), dict[str, None]()
         for place in places:
             if not place.in_flight:
                 found.append(place)
@@ -100,8 +105,12 @@ class Redelivery:
                 found.append(replace(place, held_back_by=outcome.held_back_by))
             elif is_done:
                 found.append(judged.settled())
+            elif why := await self._denial(place, brokers):
+                denied[_denied(place, why)] = None
+                found.append(replace(place, held_back_by=why))
             else:
                 found.append(replace(place, to_retry_topic=len(judged.copies), acknowledged_after=0))
+        self.denied = [*denied]
         return found
 
     async def carry_out(
@@ -128,6 +137,9 @@ class Redelivery:
             judged = await self._judge(place, consumers, brokers)
             if isinstance(judged, GroupQueue):
                 found[_key(place)] = judged
+            elif dry_run and (why := await self._denial(place, brokers)):
+                self.problems.append(_denied(place, why))
+                found[_key(place)] = replace(place, held_back_by=why)
             elif dry_run:
                 found[_key(place)] = judged.settled()
             else:
@@ -160,6 +172,14 @@ class Redelivery:
         except (ClientError, ProtocolError) as error:
             why = str(error)
         return replace(place, held_back_by=why) if why else _Candidate(place, past, held_copies(place) or ())
+
+    async def _denial(self, place: GroupQueue, brokers: _Brokers) -> str:
+        """Why the account may not make its retry topic; of a broker that does not answer others say more."""
+        try:
+            found = await brokers.denial(place.queue.target.broker, retry_topic_of(place))
+        except (ClientError, ProtocolError):
+            return ""
+        return "; ".join(found or ())
 
     def _outcome(self, place: GroupQueue) -> _Outcome | None:
         """What a failover has made of what is held; None if it did not know all of that."""
@@ -207,7 +227,9 @@ class _Brokers:
     """What brokers of the target say of themselves, each asked once."""
 
     def __init__(self, context: ConnectorContext) -> None:
+        self._context = context
         self._source, self._target = context.source, context.target
+        self._denials: dict[tuple[str, str], Denial | None] = {}
         self._groups: dict[str, GroupTable] = {}
         self._settings: dict[str, Mapping[str, str]] = {}
 
@@ -215,6 +237,12 @@ class _Brokers:
         if broker not in self._groups:
             self._groups[broker] = await read_groups(self._target.cluster.master(broker))
         return self._groups[broker]
+
+    async def denial(self, broker: str, name: str) -> Denial | None:
+        """As `why_not_made`; errors as of requests."""
+        if (broker, name) not in self._denials:
+            self._denials[broker, name] = await why_not_made(self._context, broker, name)
+        return self._denials[broker, name]
 
     async def obstacle(self, place: GroupQueue) -> str:
         """As `obstacle_at`; errors as of requests."""
@@ -230,6 +258,12 @@ class _Brokers:
             self._source.topics.get(place.queue.source.broker, {}).get(place.topic),
         )
         return next((why for config in configs if config is not None and (why := obstacle_of(config))), "")
+
+
+def _denied(place: GroupQueue, why: str) -> str:
+    """What is said of a group whose retry topic may not be made."""
+    broker = place.queue.target.broker
+    return f"group {place.group} at {broker} could not be given what its POP consumers hold: {why}"
 
 
 def _key(place: GroupQueue) -> Consumption:

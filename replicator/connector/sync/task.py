@@ -131,7 +131,7 @@ class SyncTask:
             else:
                 steps += (await self._plan(kind)).actions
             unasked += self._unasked(kind)
-        return SyncPlan(steps, await group_standings(places), unasked, at)
+        return SyncPlan(steps, await group_standings(places), unasked, self._redelivery.denied, at)
 
     def _unasked(self, kind: str) -> list[Unasked]:
         """The brokers that did not answer when this kind was last planned."""

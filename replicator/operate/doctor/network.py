@@ -40,7 +40,8 @@ _AT_ONCE: Final = 16
 #: Where the VIP port of a broker is, by where its listen port is.
 VipOf = Callable[[str], str]
 _HANGS: Final = "it hangs: look at its machine, its disk and its log, and restart it"
-_WAY_OUT: Final = "check the address, that the name server runs, and TLS"
+#: With the word for who is asked where brokers are.
+_WAY_OUT: Final = "check the address, that the {} runs, and TLS"
 
 
 class Heard(NamedTuple):
@@ -79,14 +80,16 @@ async def examine_side(
     found = Side()
     servers = await _name_servers(side, settings.namesrv, security, found.findings)
     heard = await bounded(lambda address: _name_server(address, security), servers, at_once=_AT_ONCE)
-    found.findings += judge_name_servers(side, heard, called="Proxy" if cluster.is_proxy else "name server")
+    found.findings += judge_name_servers(side, heard, called=cluster.asked)
     try:
         found.topology = await cluster.refresh()
     except ReplicatorError as error:
         check, name = f"{side} cluster", settings.cluster or ",".join(settings.namesrv)
         if not any(finding.message.endswith(error.message) for finding in found.findings):
-            found.findings.append(bad(check, name, error.message, error.hint or _WAY_OUT))
-        found.findings.append(unchecked(check, name, "its brokers, because no name server says which they are"))
+            found.findings.append(bad(check, name, error.message, error.hint or _WAY_OUT.format(cluster.asked)))
+        found.findings.append(
+            unchecked(check, name, f"its brokers, because no {cluster.asked} says which they are")
+        )
         return found
     if cluster.is_proxy:
         found.findings += judge_behind_proxy(side, found.topology, settings)
@@ -148,14 +151,15 @@ def judge_behind_proxy(side: str, topology: Topology, settings: ClusterSettings)
 def judge_name_servers(side: str, heard: Sequence[Heard], called: str = "name server") -> Iterator[Finding]:
     """Of each: one that does not answer stops nothing while another does."""
     check, answering = f"{side} {called}", [each for each in heard if not each.failure]
+    way_out = _WAY_OUT.format(called)
     for each in heard:
         if not each.failure:
             yield good(check, each.address, f"answers in {each.milliseconds:.0f} ms")
         elif answering:
             message = f"{each.failure}; the route uses {answering[0].address}"
-            yield odd(check, each.address, message, each.hint or f"{_WAY_OUT}; or leave it out of --{side}")
+            yield odd(check, each.address, message, each.hint or f"{way_out}; or leave it out of --{side}")
         else:
-            yield bad(check, each.address, each.failure, each.hint or _WAY_OUT)
+            yield bad(check, each.address, each.failure, each.hint or way_out)
 
 
 async def _broker(

@@ -11,6 +11,7 @@ from replicator.operate.doctor.facts import Facts
 from replicator.operate.doctor.finding import Finding, bad
 from replicator.operate.doctor.groups import examine_groups
 from replicator.operate.doctor.orders import examine_orders
+from replicator.operate.doctor.retry_topics import examine_retry_topics
 from replicator.operate.doctor.rights import examine_rights
 from replicator.operate.doctor.tails import examine_tails
 from replicator.operate.doctor.topics import judge_topics
@@ -43,6 +44,7 @@ async def examine_route(
     ]
     findings += await examine_orders(clear, context, settings.route)
     findings += await examine_rights(settings, clear, context)
+    findings += await examine_retry_topics(settings, clear, context, typed[1])
     findings += await examine_tails(clear, context, settings.route, source)
     findings += await examine_groups(settings, clear, context)
     findings += await examine_workers(settings, {plan.topic for plan in clear}, context, source, target)

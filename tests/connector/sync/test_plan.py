@@ -27,7 +27,7 @@ def cluster(**addresses: str) -> Any:
 
 async def test_the_last_plan_says_how_old_it_is_and_who_hangs() -> None:
     others = [Unasked("topics", "other", "away"), Unasked("topics", "x", "late")]
-    last = SyncPlan(["a step"], [{"group": "g"}], others, time.time() - 11.5)  # type: ignore[list-item]
+    last = SyncPlan(["a step"], [{"group": "g"}], others, [], time.time() - 11.5)  # type: ignore[list-item]
     async with looking(HUNG):
         now = as_it_was(last, ["topics", "groups"], [cluster(y="h:2"), cluster(x="h:1")])
         never = as_it_was(None, ["topics"], [cluster(x="h:1")])

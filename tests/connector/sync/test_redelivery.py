@@ -14,6 +14,7 @@ from replicator.client.groups import GroupTable
 from replicator.client.topics import TopicConfig
 from replicator.connector.sync import redelivery as module
 from replicator.connector.sync.redelivery import Redelivery
+from replicator.connector.sync.retry_rights import Denial
 from replicator.connector.sync.retry_topic import Missing, Unsuitable
 from replicator.errors import ReplicatorError, Unreachable
 from replicator.metadata.group_positions import GroupPositions
@@ -43,7 +44,7 @@ class Scene:
         monkeypatch.setattr(module, "RetryTopic", partial(Topic, self))
         monkeypatch.setattr(module, "read_settings", self._settings)
         monkeypatch.setattr(module, "read_groups", self._groups)
-        cluster = SimpleNamespace(master=lambda broker: broker)
+        cluster = SimpleNamespace(master=lambda broker: broker, account="")
         self.topics: dict[str, dict[str, TopicConfig]] = {}
         source, target = SimpleNamespace(topics=self.topics), SimpleNamespace(cluster=cluster, topics={})
         context: Any = SimpleNamespace(source=source, target=target, settle_timeout=0.0)
@@ -215,3 +216,20 @@ async def test_a_bug_is_none_of_its_business(scene: Scene) -> None:
         await scene.fail_over(at(0, 2, 5))
     scene.fails = ReplicatorError("the route does not stand still any more")
     assert committed(await scene.fail_over(at(0, 2, 5))) == [102]
+
+
+async def test_what_the_account_may_not_is_said_before(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for a group, which stays before what it holds; a rehearsal says the same."""
+
+    async def denied(_context: object, broker: str, name: str) -> Denial:
+        assert (broker, name) == ("x", "%RETRY%G_T")
+        return Denial("it may not", "type this")
+
+    monkeypatch.setattr(module, "why_not_made", denied)
+    found = await scene.redelivery.forecast([at(0, 2, 5), at(1, 3), at(2)])
+    assert [each.held_back_by for each in found] == ["it may not; type this", "it may not; type this", ""]
+    said = "group G at x could not be given what its POP consumers hold: it may not; type this"
+    assert scene.redelivery.denied == [said]
+    (again,) = await scene.fail_over(at(0, 2, 5), dry_run=True)
+    assert again.held_back_by == found[0].held_back_by
+    assert scene.redelivery.problems == [said]
