@@ -17,11 +17,14 @@ from replicator.client.look import looking
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.connector.selection import deselected, reasons_of_deselected
+from replicator.connector.sync.acl import Step
+from replicator.connector.sync.retry_rights import way_out
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import UNTAKEN
 from replicator.metadata.offsets import GroupQueue, standing
 from replicator.observe.counted import counted
 from replicator.observe.moment import moment
+from replicator.protocol.codes import Response, is_of_acl_1
 from replicator.routing.parked import KINDS
 from replicator.worker.unseen_sides import unseen_sides
 
@@ -44,6 +47,10 @@ _LOOKS: Final = 3
 _LEAST: Final = 15.0
 #: Characters of a value that a reason may have.
 _SHORT: Final = 40
+#: What is synced of groups, and what of rights to them it takes with ACL 2.0.
+_OF_GROUPS: Final = {"groups": "Sub,Get,Create", "offsets": "Sub"}
+#: In what is said of a request that a broker refused.
+_DENIED: Final = Response.NO_PERMISSION.name
 _COUNTED: Final = (
     *("redelivered", "missed", "without_offset", "not_copied", "before_start"),
     *("in_flight", "to_retry_topic", "acknowledged_after"),
@@ -89,6 +96,7 @@ async def _readiness(
         *differing(verified),
         *(() if failed_over_at else (*reasons_of_groups(groups), *plan.denied)),
         *_of_differences(each for each in differences if not failed_over_at or each["action"] == "create"),
+        *_refused(plan.steps, route.sync.status, context),
         *(str(each) for each in plan.unasked if each.broker not in silent),  # said above
     ]
     return {
@@ -209,6 +217,21 @@ def _of_differences(differences: Iterable[dict[str, Any]]) -> Iterable[str]:
     for what, (details, reasons) in found.items():
         told = ": ".join((what, *("; ".join(each) for each in (details, reasons) if each)))
         yield f"{told}; see `replicator plan`" if what.endswith(words["update"]) else told
+
+
+def _refused(steps: Iterable[Step], status: Mapping[str, Any], context: ConnectorContext) -> Iterable[str]:
+    """Rights for want of which groups or their offsets could not be synced, and what to type."""
+    open_kinds, found = set[str](), dict[str, dict[str, None]]()
+    for step in steps:
+        found.setdefault(step.kind, {})[step.blocked] = None
+        open_kinds |= set() if step.blocked else {step.kind}
+    for kind in open_kinds:
+        found[kind] |= dict.fromkeys(status.get("kinds", {}).get(kind, {}).get("reasons", ()))
+    for kind, actions in _OF_GROUPS.items():
+        refusals = [why for why in found.get(kind, ()) if _DENIED in why or is_of_acl_1(why)]
+        for why in refusals[:1]:
+            more = f" (and {len(refusals) - 1:,} more)" if len(refusals) > 1 else ""
+            yield f"{kind} cannot be synced: {why}{more}; {way_out(context, why, actions)}"
 
 
 def _details(action: Mapping[str, Any]) -> Iterable[str]:

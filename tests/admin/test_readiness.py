@@ -60,7 +60,7 @@ async def found(
         monkeypatch.setattr(under_test, name, lambda *_, value=value: gives(value))
     monkeypatch.setattr(under_test, "deselected", lambda *_: deselected)
     plan = SimpleNamespace(steps=steps, places=[], unasked=[], denied=[])
-    sync = SimpleNamespace(plan=lambda: gives(plan), copied=SimpleNamespace(snapshot=lambda: None))
+    sync = SimpleNamespace(plan=lambda: gives(plan), copied=SimpleNamespace(snapshot=lambda: None), status={})
     topics = SimpleNamespace(of_users=[object()] if selected else [], selector=None)
     route: Any = SimpleNamespace(
         name="route",
@@ -78,7 +78,9 @@ async def found(
 def step(before: Any, after: Any, *, kind: str = "topics", blocked: str = "") -> Any:
     shown = {"kind": kind, "broker": "east-a", "name": "orders", "before": before, "after": after}
     action = "create" if before is None else "delete" if after is None else "update"
-    return SimpleNamespace(kind=kind, shown=lambda: {**shown, "action": action, "blocked": blocked, "note": ""})
+    return SimpleNamespace(
+        kind=kind, blocked=blocked, shown=lambda: {**shown, "action": action, "blocked": blocked, "note": ""}
+    )
 
 
 @pytest.mark.parametrize("at", [None, 12.5])
@@ -143,3 +145,18 @@ async def test_a_topic_that_is_selected_no_more_is_not_ready(monkeypatch: pytest
     assert not told["ready"]
     assert told["reasons"][0].startswith("topic payments was copied by this route and is not selected any more")
     assert (await found(monkeypatch, 12.5, [], deselected=["payments"]))["ready"]
+
+
+def test_rights_to_groups_that_are_missing_are_said_once_for_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a step is blocked for want of one, or the last sync was refused it; no other reasons are."""
+    monkeypatch.setattr(under_test, "way_out", lambda _context, _why, actions: f"type {actions}")
+    refused = "x:1 refused A (38) with NO_PERMISSION (16): no"
+    steps: Any = [SimpleNamespace(kind=kind, blocked=why) for kind, why in (("offsets", refused), ("groups", ""))]
+    reasons = ["AclException: Need admin permission", "AclException: another", "x:1 does not answer"]
+    status = {"kinds": {"groups": {"reasons": reasons}, "topics": {"reasons": reasons}}}
+    context: Any = None
+    assert [*under_test._refused(steps, status, context)] == [
+        "groups cannot be synced: AclException: Need admin permission (and 1 more); type Sub,Get,Create",
+        f"offsets cannot be synced: {refused}; type Sub",
+    ]
+    assert not [*under_test._refused([], status, context)]

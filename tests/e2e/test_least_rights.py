@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from acl_sync.model import SUB, Account, Kind, Rule
+from replicator.client.pull import GROUP
 from replicator.routing.parked import parked_topics
 from replicator.sandbox import Cluster
 from tests.support.clusters import ClusterPool
@@ -118,6 +119,26 @@ async def test_what_a_failover_may_not_is_said_before(clusters: ClusterPool, tmp
             assert report["problems"] == []
         found = (await raw_topic(target, retry)).values()
         assert Counter(message.content for messages in found for message in messages) == Counter(held)
+
+
+async def test_offsets_that_are_refused_are_said(clusters: ClusterPool, tmp_path: Path) -> None:
+    """And what to type; once it is typed all is ready."""
+    async with guarded(clusters) as here:
+        reads = Rule(kind=Kind.GROUP, name=GROUP, actions=frozenset({SUB}))
+        await here.target.put(with_groups(here.writer, reads))
+        await make_group(here.source.cluster, here.group)
+        await commit(here.source.cluster, here.group, here.topic, {("east-a", 0): 10})
+        async with here.worker(tmp_path) as worker:
+            await worker.caught_up(here.topic, 100)
+
+            async def said() -> str:
+                reasons = (await asked(worker, "GET", "readiness"))["reasons"]
+                return next((each for each in reasons if each.startswith("offsets cannot be synced: ")), "")
+
+            why = await until(said, what="what is refused is said")
+            assert f"Group:{here.group}" in why
+            await mqadmin(here.target.cluster, *shlex.split(why.partition("type `mqadmin ")[2].removesuffix("`")))
+            await ready(worker)
 
 
 async def _examined(here: Guarded) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from replicator.client.rights import denies_retry_topic
 from replicator.connector.context import ConnectorContext
 from replicator.protocol.codes import is_of_acl_1
 
-__all__ = ["Denial", "why_not_made"]
+__all__ = ["Denial", "way_out", "why_not_made"]
 
 #: What such an account does with a retry topic, which brokers with ACL 2.0 take for the group of its name.
 _ACTIONS: Final = "Sub,Get,Create"
@@ -35,9 +35,15 @@ async def why_not_made(context: ConnectorContext, broker: str, name: str) -> Den
     remark = await denies_retry_topic(target.cluster.writer(broker), name)
     if not remark:
         return None
-    if is_of_acl_1(remark):
-        way_out = f"give {account} `admin: true` in plain_acl.yml: with ACL 1.0 admins alone create topics"
-    else:
-        where = f"-n '{';'.join(target.cluster.addresses)}' -c {target.cluster_name}"
-        way_out = f"type `mqadmin createAcl {where} -s User:{account} -r 'Group:*' -a {_ACTIONS} -d Allow`"
-    return Denial(f"the target's account {account} may not create {name} ({remark})", way_out)
+    message = f"the target's account {account} may not create {name} ({remark})"
+    return Denial(message, way_out(context, remark, _ACTIONS))
+
+
+def way_out(context: ConnectorContext, refusal: str, actions: str) -> str:
+    """What to type where `actions` on groups are refused to the target's account, or a change of groups."""
+    target = context.target
+    account = target.cluster.account
+    if is_of_acl_1(refusal):
+        return f"give {account} `admin: true` in plain_acl.yml: with ACL 1.0 admins alone create topics and groups"
+    where = f"-n '{';'.join(target.cluster.addresses)}' -c {target.cluster_name}"
+    return f"type `mqadmin createAcl {where} -s User:{account} -r 'Group:*' -a {actions} -d Allow`"
