@@ -70,16 +70,19 @@ soak: $(STAMP) ## Real workers and brokers under faults for MINUTES, round after
 mutants: $(STAMP) ## Which of a list of errors in the code the simulation finds
 	@$(BIN)/python -m tests.simulation --mutants --seeds $(SEEDS) $(ARGS)
 
-dist: audit ## Wheels of all platforms, the source archive, the SBOM and checksums, into dist/, if the audit finds nothing
+dist: $(TOOLS) ## Wheels of all platforms, the source archive, the SBOM and checksums, into dist/
 	@rm -rf dist
 	@$(BIN)/python -m tools.dist
+	@echo "Before a release: make audit" >&2
 
 site: $(TOOLS) ## The documentation as a site, into site/; a link that leads nowhere ends it
 	@rm -rf site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m tools.site
 
 audit: $(TOOLS) ## Look the locked packages up in PyPI's list of vulnerabilities
-	@$(BIN)/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r requirements.lock
+	@$(BIN)/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r requirements.lock || { \
+		echo "A vulnerability, or, where it says 'could not be audited', a version that this registry does not list:" \
+		"ask PyPI itself then, since nothing was looked up" >&2; exit 1; }
 
 SECONDS = 60
 fuzz: $(TOOLS) ## Fuzz every decoder for SECONDS each, and the compiled code under sanitizers (ARGS: names)

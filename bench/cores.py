@@ -1,4 +1,4 @@
-"""More than one core: workers of one machine (`--workers`) before brokers that are not the limit."""
+"""More than one core: workers of one machine (`--workers`), and Spark, before brokers that are not the limit."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from bench.stage import Scenario, Stage, staged
 
 QUEUES = 16
 SIZE = 1024
-#: Workers, each of which has a core that it shares with its part of the brokers.
-LAYOUTS = (1, 2)
+
 _SCENARIO = Scenario(name="cores", title="Before null brokers", fronted=True)
 _START_SECONDS = 60.0
 _LIMIT_SECONDS = 120.0
@@ -29,11 +28,27 @@ _QUIET_SECONDS = 3.0
 _FROM, _TO = 0.1, 0.9
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What copies, on `cores` that it shares with the brokers, over as many connections to the source."""
+
+    name: str
+    cores: int
+    flags: Sequence[str]
+
+
+LAYOUTS = (
+    Layout("1 worker", 1, ("--workers", "1")),
+    Layout("2 workers", 2, ("--workers", "2")),
+    Layout("1 worker, engine=spark on local[2]", 2, ("--engine", "spark", "--spark-master", "local[2,4]")),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cores:
-    """One turn: messages a second, and CPU microseconds a message of the workers and of both null brokers."""
+    """One turn: messages a second, and CPU microseconds a message of what copies and of both null brokers."""
 
-    workers: int
+    layout: Layout
     rate: float
     cpu: float
     brokers_cpu: float
@@ -47,20 +62,22 @@ async def cores(
     null = await asyncio.to_thread(compiled, made(directory))
     async with staged(_SCENARIO, directory=directory / "clusters") as stage:
         for turn in range(rounds):
-            for workers in LAYOUTS:
-                place = made(directory / f"null-{workers}-{turn + 1}")
+            for number, layout in enumerate(LAYOUTS):
+                place = made(directory / f"null-{number}-{turn + 1}")
                 found.append(
-                    await _one(stage, program, null, workers=workers, each=messages // QUEUES, directory=place)
+                    await _one(stage, program, null, layout=layout, each=messages // QUEUES, directory=place)
                 )
-                say(f"cores: {workers} workers, {found[-1].rate:,.0f}/s, CPU {found[-1].cpu:.2f} µs a message")
+                say(f"cores: {layout.name}, {found[-1].rate:,.0f}/s, CPU {found[-1].cpu:.2f} µs a message")
     return found
 
 
-async def _one(stage: Stage, program: Replicator, null: Path, *, workers: int, each: int, directory: Path) -> Cores:
+async def _one(
+    stage: Stage, program: Replicator, null: Path, *, layout: Layout, each: int, directory: Path
+) -> Cores:
     """One turn, with a topic of the directory's name."""
     topic = directory.name
     await stage.source.broker.create(topic, queues=QUEUES)
-    on = ["taskset", "--cpu-list", f"0-{workers - 1}"]
+    on = ["taskset", "--cpu-list", f"0-{layout.cores - 1}"]
     async with AsyncExitStack() as stack:
         brokers = []
         for name, side in (("source", stage.source), ("target", stage.target)):
@@ -71,14 +88,14 @@ async def _one(stage: Stage, program: Replicator, null: Path, *, workers: int, e
         source, target = brokers
         job = stage.job(topic, topic, messages=each * QUEUES, size=SIZE, queues=QUEUES, directory=directory)
         # Nothing can be read back of what was not stored; the queues of delayed messages would be tasks, too.
-        flags = ["--task-granularity", "queue", "--audit", "off", "--sync", "topics", "--workers", str(workers)]
+        flags = ["--task-granularity", "queue", "--audit", "off", "--sync", "topics", *layout.flags]
         replicator = Measured(
             [*on, *await program.command(job), *flags],
             log=directory / "output",
             environment=program.environment(job),
         )
         stack.push_async_callback(replicator.stopped)
-        await _settled(source, replicator, workers)
+        await _settled(source, replicator, layout)
         source.open()
         begin, end = await _moved(target, replicator, each * QUEUES)
     moved = end.messages - begin.messages
@@ -88,21 +105,21 @@ async def _one(stage: Stage, program: Replicator, null: Path, *, workers: int, e
         return used / moved * 1e6
 
     return Cores(
-        workers=workers,
+        layout=layout,
         rate=moved / (end.moment - begin.moment),
         cpu=cost([replicator]),
         brokers_cpu=cost([broker.process for broker in brokers]),
     )
 
 
-async def _settled(source: NullBroker, replicator: Measured, workers: int) -> None:
-    """Every worker waits for its part of the queues."""
+async def _settled(source: NullBroker, replicator: Measured, layout: Layout) -> None:
+    """Every worker or task waits for its part of the queues."""
     deadline, since = time.monotonic() + _START_SECONDS, time.monotonic()
     while time.monotonic() - since < _QUIET_SECONDS:
-        if source.held != (QUEUES, workers):
+        if source.held != (QUEUES, layout.cores):
             since = time.monotonic()
         if not replicator.running or since > deadline:
-            raise ContenderFailed(f"{workers} workers did not begin ({source.held}):\n{replicator.output()}")
+            raise ContenderFailed(f"{layout.name} did not begin ({source.held}):\n{replicator.output()}")
         await asyncio.sleep(_POLL_SECONDS)
 
 

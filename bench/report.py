@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from bench.bulk import BULK_QUEUES, Bulk
 from bench.contender import QUEUES, Fill, Forward, Relay, Replicator, Scraped
+from bench.cores import LAYOUTS, Cores
 from bench.cores import QUEUES as NULL_QUEUES
 from bench.cores import SIZE as SIZE_OF_NULL
-from bench.cores import Cores
 from bench.figures import Spread
 from bench.group import TOPIC_QUEUES, WORKERS, Group
 from bench.idle import Idle
@@ -249,28 +249,30 @@ def _bulk(found: Sequence[Bulk]) -> str:
 
 
 def _cores(found: Sequence[Cores]) -> str:
-    layouts = sorted({each.workers for each in found})
-    by_workers = {workers: [each for each in found if each.workers == workers] for workers in layouts}
-    rates = {workers: Spread.of([each.rate for each in several]).median for workers, several in by_workers.items()}
+    by_layout = {layout: [each for each in found if each.layout == layout] for layout in LAYOUTS}
+    rates = {layout: Spread.of([each.rate for each in several]).median for layout, several in by_layout.items()}
     rows = []
-    for workers, several in by_workers.items():
+    for layout, several in by_layout.items():
         rows.append([
-            str(workers),
+            layout.name,
+            str(layout.cores),
             str(len(several)),
             _spread(several, lambda c: c.rate, "{:,.0f}"),
             _spread(several, lambda c: c.cpu, "{:.2f}"),
             _spread(several, lambda c: c.brokers_cpu, "{:.2f}"),
-            f"{rates[workers] / rates[layouts[0]]:.2f}",
+            f"{rates[layout] / rates[LAYOUTS[0]]:.2f}",
         ])  # fmt: skip
     intro = (
-        "`replicator --workers N`, pinned to N cores that it shares with the brokers, between **null brokers**,"
+        "`replicator --workers N`, or a worker whose engine is Spark, pinned to cores that it shares with the"
+        " brokers, between **null brokers**,"
         " which store nothing: compiled code ([source](../bench/null_broker.c)) that answers pulls of messages of"
         f" {SIZE_OF_NULL:,} B from memory, counts what is sent, and passes all else to real brokers. {NULL_QUEUES}"
         " queues, each a task; no audit, since there is nothing to read back. The rate is that of the middle"
         " four fifths."
     )
     titles = [
-        "workers and cores",
+        "what",
+        "cores",
         "rounds",
         "messages/s",
         "CPU µs/message",

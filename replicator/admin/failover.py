@@ -16,7 +16,7 @@ from replicator.admin.failover_steps import Steps
 from replicator.admin.failover_turn import NotNow, decided_by_hand, note, refuse_replaced, taking_turn
 from replicator.admin.missing_messages import missing_topics, refuse_standing
 from replicator.admin.pending_messages import Pending
-from replicator.admin.readiness import group_standings, pending_of, reason_of_none
+from replicator.admin.readiness import pending_of, reason_of_none
 from replicator.admin.running_tasks import known_running, running, stopped
 from replicator.admin.silent_brokers import silent_brokers
 from replicator.admin.target_losses import target_losses
@@ -27,6 +27,7 @@ from replicator.connector.route import Route
 from replicator.connector.selection import deselected, reasons_of_deselected
 from replicator.connector.sync.acl import Done
 from replicator.errors import ClientError, ConfigError, ReplicatorError
+from replicator.metadata.group_standings import group_standings
 from replicator.observe.logging import get_logger
 from replicator.settings import RouteSettings
 from replicator.settings.name_patterns import is_name

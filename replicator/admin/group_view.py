@@ -26,6 +26,8 @@ _AWAY: Final = {
     "reason": "the source is away; the numbers are those that were published last",
     "severity": 0,
 }
+#: States of topics of which one worker tells for all, once the others have ended their tasks.
+_HALTED: Final = (Phase.PAUSED, Phase.STOPPED)
 #: What is added up over the workers that have queues of a topic.
 _SUMMED: Final = (
     *("queues", "failed", "waiting", "stalled", "copied", "lag_messages"),
@@ -168,30 +170,42 @@ class GroupView:
     def topics(self, connector: Connector) -> list[dict[str, Any]]:
         """What the live workers last published about a connector's topics, summed up over workers.
 
-        `copied` counts since the route began, so it continues when a task moves to another worker.
+        `copied` counts since the route began, so it continues when a task moves to another worker. Where all queues
+        of a topic are halted, one worker tells of all, and what others have published before is not added.
         """
         topics: dict[str, dict[str, Any]] = {}
-        for _, status in self._statuses():
-            for topic in status["topics"]:
-                if topic["connector"] != connector.name:
-                    continue
-                topic = {**_NEWER, **topic, "copied": topic.get("copied_in_all", topic["copied"])}
-                topic.pop("copied_in_all", None)
-                known = topics.setdefault(topic["topic"], topic)
-                if known is not topic:
-                    topics[topic["topic"]] = _added(known, topic)
+        for told in self._of_topics():
+            if told["connector"] != connector.name:
+                continue
+            topic = {**_NEWER, **told, "copied": told.get("copied_in_all", told["copied"])}
+            topic.pop("copied_in_all", None)
+            known = topics.setdefault(topic["topic"], topic)
+            if known is not topic:
+                topics[topic["topic"]] = _added(known, topic)
         return [topics[name] for name in sorted(topics)]
 
     def progress(self) -> dict[tuple[str, str], tuple[float, float]]:
         """By connector and topic, its lag in messages and how many were copied since the route began."""
         found: dict[tuple[str, str], tuple[float, float]] = {}
-        for _, status in self._statuses():
-            for topic in status["topics"]:
-                key = topic["connector"], topic["topic"]
-                lag, copied = found.get(key, (0.0, 0.0))
-                more = topic.get("copied_in_all", topic["copied"])
-                found[key] = lag + topic["lag_messages"], copied + more
+        for topic in self._of_topics():
+            key = topic["connector"], topic["topic"]
+            lag, copied = found.get(key, (0.0, 0.0))
+            more = topic.get("copied_in_all", topic["copied"])
+            found[key] = lag + topic["lag_messages"], copied + more
         return found
+
+    def _of_topics(self) -> Iterator[dict[str, Any]]:
+        """What each worker told of topics; of one whose queues are all halted, what the one tells that has all."""
+        store, connectors = self._worker.store, self._worker.connectors.all()
+        told = [topic for _, status in self._statuses() for topic in status["topics"]]
+        whole = {}
+        for topic in told:
+            name, connector = topic["topic"], connectors.get(topic["connector"])
+            if connector is None or topic["state"] != connector.state or topic["state"] not in _HALTED:
+                continue
+            if topic["queues"] >= len(store.queue_map(connector.name, name)):
+                whole[connector.name, name] = topic
+        yield from (each for each in told if whole.get((each["connector"], each["topic"]), each) is each)
 
     def problems(self, connector: Connector | None = None) -> dict[str, str]:
         """Topics that cannot be copied, as published by the workers; only those of `connector` if it is given.

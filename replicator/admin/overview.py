@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from replicator.admin.failover_turn import NotNow, failed_over_at
 from replicator.admin.group_view import GroupView, source_away
 from replicator.admin.kept_answers import Kept, KeptAnswers
+from replicator.admin.metadata_plan import metadata_plan
 from replicator.admin.readiness import LAST_SEEN, readiness, reasons_of_groups, reasons_of_topics
 from replicator.admin.target_losses import TARGET_LOSS
 from replicator.admin.verified_queues import differing
@@ -38,8 +39,8 @@ _ON_THE_WAY: Final = 10.0
 _OLD: Final = 60.0
 #: What is said of a worker that holds back its tasks, since others would make each message twice.
 SPLIT: Final = (
-    "this worker copies nothing: it is started with worker_group_accept_unsigned, and workers of its group are"
-    " heard that sign with another secret; set worker_group_secret_file of all workers to the same one"
+    "this worker copies nothing: workers of its group are heard that sign with another secret, or with none; set"
+    " worker_group_secret_file of all workers to the same one, then restart this worker"
 )
 #: How bad a verdict is.
 _WORSE: Final[dict[Verdict, int]] = {"yes": 0, "unknown": 1, "no": 2}
@@ -126,8 +127,7 @@ class Overview:
         return await readiness(route, worker.context, seen_at=worker.refresher.seen_at, failed_over_at=over)
 
     async def _plan(self, name: str) -> list[dict[str, Any]]:
-        plan = await self._route(name).sync.plan()
-        return [step.shown() for step in (*plan.steps, *plan.unasked)]
+        return await metadata_plan(self._route(name), self._worker.context)
 
     async def _connector(self, connector: Connector, group: Safety) -> dict[str, Any]:
         topics = self._view.topics(connector)
@@ -139,6 +139,7 @@ class Overview:
             "reasons": [],
             "notes": [],
             "checked_at": None,
+            "checking": False,
         }
         if connector.type == "ROUTE":
             kept = await self.readiness_of(connector)
@@ -151,6 +152,7 @@ class Overview:
                 "reasons": [*about.unknown, *about.reasons] if away else [*about.reasons, *about.unknown],
                 "notes": about.notes,
                 "checked_at": kept.at or None,
+                "checking": kept.asking,
             }
         return found | self._figures(connector, topics)
 

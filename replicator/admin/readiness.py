@@ -12,7 +12,6 @@ from replicator.admin.silent_brokers import silent_brokers
 from replicator.admin.target_losses import target_losses
 from replicator.admin.topic_lag import topic_lags
 from replicator.admin.verified_queues import differing, verified_topics
-from replicator.aio.slices import in_slices
 from replicator.client.look import looking
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
@@ -21,7 +20,6 @@ from replicator.connector.sync.acl import Step
 from replicator.connector.sync.retry_rights import way_out
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.ledger import UNTAKEN
-from replicator.metadata.offsets import GroupQueue, standing
 from replicator.observe.counted import counted
 from replicator.observe.moment import moment
 from replicator.protocol.codes import Response, is_of_acl_1
@@ -30,7 +28,6 @@ from replicator.worker.unseen_sides import unseen_sides
 
 __all__ = [
     "LAST_SEEN",
-    "group_standings",
     "pending_of",
     "readiness",
     "reason_of_none",
@@ -51,10 +48,6 @@ _SHORT: Final = 40
 _OF_GROUPS: Final = {"groups": "Sub,Get,Create", "offsets": "Sub"}
 #: In what is said of a request that a broker refused.
 _DENIED: Final = Response.NO_PERMISSION.name
-_COUNTED: Final = (
-    *("redelivered", "missed", "without_offset", "not_copied", "before_start"),
-    *("in_flight", "to_retry_topic", "acknowledged_after"),
-)
 
 
 async def readiness(
@@ -83,7 +76,6 @@ async def _readiness(
     await route.keep(ended=False)
     topics = await topic_lags(route, context)
     plan = await route.sync.plan()
-    groups = await group_standings(plan.places)
     verified = await verified_topics(route, context)
     pending = await pending_of(route, context, topics)
     differences = [action.shown() for action in plan.steps if action.kind != "offsets"]
@@ -94,7 +86,7 @@ async def _readiness(
         *reasons_of_topics(topics),
         *await target_losses(route.sync.copied.snapshot(), context),
         *differing(verified),
-        *(() if failed_over_at else (*reasons_of_groups(groups), *plan.denied)),
+        *(() if failed_over_at else (*reasons_of_groups(plan.groups), *plan.denied)),
         *_of_differences(each for each in differences if not failed_over_at or each["action"] == "create"),
         *_refused(plan.steps, route.sync.status, context),
         *(str(each) for each in plan.unasked if each.broker not in silent),  # said above
@@ -106,7 +98,7 @@ async def _readiness(
         "messages": sum(topic["messages"] for topic in topics),
         "seconds": max((topic["seconds"] for topic in topics), default=0.0),
         "topics": topics,
-        "groups": groups,
+        "groups": plan.groups,
         "differences": differences,
         "verified": verified,
         "pending": pending,
@@ -164,28 +156,6 @@ def reasons_of_topics(topics: Iterable[dict[str, Any]]) -> Iterable[str]:
 
 
 # Groups.
-
-
-async def group_standings(places: Iterable[GroupQueue]) -> list[dict[str, Any]]:
-    """Per group and topic what would be redelivered and missed, summed up over queues."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    async for part in in_slices(places):
-        for place in part:
-            none = {"group": place.group, "topic": place.topic, **dict.fromkeys(_COUNTED, 0)}
-            lists: dict[str, Any] = {"stopped_by": [], "held_back_by": []}
-            _add(found.setdefault((place.group, place.topic), none | lists), place)
-    return [found[key] for key in sorted(found)]
-
-
-def _add(total: dict[str, Any], place: GroupQueue) -> None:
-    at_target = standing(place)
-    if at_target.foreign is not None:
-        where = f"offset {at_target.foreign} of {place.queue.target}"
-        total["stopped_by"].append(f"it has not read a foreign message at {where}, sent by a producer there")
-    if place.held_back_by and place.held_back_by not in total["held_back_by"]:
-        total["held_back_by"].append(place.held_back_by)
-    for name in _COUNTED:
-        total[name] += getattr(at_target, name)
 
 
 def reasons_of_groups(groups: Iterable[dict[str, Any]]) -> Iterable[str]:

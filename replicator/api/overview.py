@@ -46,6 +46,9 @@ class ConnectorOverview(Answer):
         float | None,
         Field(description="when the clusters were asked for `reasons`, in seconds since the epoch; null: never"),
     ]
+    checking: Annotated[
+        bool, Field(description="whether they are being asked again now; a broker that hangs takes it seconds")
+    ]
     topics: int
     queues: int
     delay_queues: Annotated[

@@ -12,6 +12,8 @@ from structlog.contextvars import get_contextvars
 
 from replicator.admin.failover import FailoverOptions, failover
 from replicator.admin.failover_turn import failed_over_at, stopped_by_failover
+from replicator.admin.metadata_plan import metadata_plan
+from replicator.admin.overview import SPLIT
 from replicator.admin.readiness import readiness
 from replicator.api import sync_answers
 from replicator.api.envelope import NotDone, NotFinished, answer
@@ -71,8 +73,7 @@ def sync_routes(worker: Worker) -> APIRouter:
         The action `unknown` stands for what could not be read.
         """
         _, route = found(name)
-        plan = await route.sync.plan()
-        return answer([step.shown() for step in (*plan.steps, *plan.unasked)])
+        return answer(await metadata_plan(route, worker.context))
 
     @routes.get("/connectors/{name}/sync", **enveloped(sync_answers.SyncStatus, 404))
     async def get_sync_status(name: str) -> JSONResponse:
@@ -96,6 +97,8 @@ def sync_routes(worker: Worker) -> APIRouter:
         over = failed_over_at(route.sync.ledger, connector.state)
         seen_at = worker.refresher.seen_at
         ready = await readiness(route, worker.context, seen_at=seen_at, failed_over_at=over)
+        if worker.group.is_split:
+            ready |= {"ready": False, "reasons": [SPLIT, *ready["reasons"]]}
         return answer({**ready, "state": connector.state.value})
 
     @routes.post("/connectors/{name}/failover", **enveloped(sync_answers.FailoverReport, 400, 404, 409, 503))

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Final
 
-__all__ = ["looking", "silence_of"]
+__all__ = ["looking", "meets_silence", "silence_of"]
 
 #: Of the look that this code is part of: why each address that does not answer is not asked again.
 _silent: ContextVar[Mapping[str, str] | None] = ContextVar("silent", default=None)
@@ -22,6 +22,11 @@ _NOBODY: Final[Mapping[str, str]] = {}
 def silence_of(address: str) -> str:
     """Why `address` is not asked in this look; empty: it answers, or nobody looks."""
     return (_silent.get() or _NOBODY).get(address, "")
+
+
+def meets_silence() -> bool:
+    """Whether this is a look in which somebody does not answer: whoever else asks them waits for long."""
+    return bool(_silent.get())
 
 
 @asynccontextmanager

@@ -45,6 +45,8 @@ class Inbox:
         self._unchecked = False
         #: When each broker stored the last message of our own that was read.
         self._own_stored: dict[str, int] = {}
+        #: And when it stored the first one.
+        self._own_first: dict[str, int] = {}
         #: When each stored the last one that is signed otherwise, and when that was read.
         self._otherwise: dict[str, tuple[int, float]] = {}
 
@@ -61,6 +63,13 @@ class Inbox:
             for broker, (stored, read) in self._otherwise.items()
             if broker in own
         )
+
+    @property
+    def lives_beside_others(self) -> bool:
+        """Whether `hears_other_secret` is of workers that have written since this process began to."""
+        own = self._own_first
+        beside = any(broker in own and stored > own[broker] for broker, (stored, _) in self._otherwise.items())
+        return beside and self.hears_other_secret
 
     def open(self, said: LogMessage) -> Envelope | None:
         """What a message says; None where it is of another group, or not believed."""
@@ -91,6 +100,7 @@ class Inbox:
             return None
         if envelope.incarnation == self._own:
             self._own_stored[said.queue.broker] = said.stored
+            self._own_first.setdefault(said.queue.broker, said.stored)
         return envelope
 
     def fail(self, said: LogMessage, error: Exception) -> None:

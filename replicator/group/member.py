@@ -123,6 +123,9 @@ class Group:
         self._log: Log | None = None
         self._author = Author(name, coordinator.me, self.incarnation)
         self._counters = itertools.count(1)
+        #: Whether a worker with our secret has copied, as the log says: positions are in it.
+        self._has_copied = False
+        self._gave_way = False
         self._publishing = asyncio.Lock()
         self._sequence = 0
         self._echo: tuple[int, Echo] | None = None
@@ -193,6 +196,10 @@ class Group:
 
     async def _publish(self, records: Iterable[Record] | None) -> bool:
         taken = self.store.take_unpublished() if records is None else list(records)
+        vouches = self._has_copied or (self.joined.is_set() and not self.is_split)
+        if not vouches:  # positions of our state file may be those of a group with another secret
+            taken, kept = _but_positions(taken)
+            self.store.untake(kept)
         self.on_publish(taken)
         try:
             for body in write_records(self._author, self._counters, taken):
@@ -205,6 +212,7 @@ class Group:
             return False
         if self._reminder.over():
             log.info("shared state is published again")
+        self._has_copied |= any(record.kind is Kind.POSITION for record in taken)
         return True
 
     async def publish_all(self) -> None:
@@ -225,6 +233,7 @@ class Group:
             envelope = self.inbox.open(said)
             if envelope is not None:
                 self._take(said, envelope)
+            self._gave_way |= not self._has_copied and self.inbox.lives_beside_others
         except Exception as error:  # noqa: BLE001 - an error here would end the reader, and nobody would notice
             self.inbox.fail(said, error)
 
@@ -243,6 +252,7 @@ class Group:
         records, skipped = envelope.records()
         for each in skipped:
             self.store.skipped.add("topic", each.key, each.reason)
+        self._has_copied |= any(record.kind is Kind.POSITION for record in records)
         news = {record.kind for record in records if self.store.merge(record)}
         if Kind.ASSIGNMENT in news:
             self.recall()
@@ -322,11 +332,17 @@ class Group:
 
     @property
     def is_split(self) -> bool:
-        """Whether others copy the same, as workers that sign otherwise do, and their copies are believed here.
+        """Whether nothing is to be copied here, since workers that sign otherwise copy the same.
 
-        Then nothing is copied: two groups that believe each other's copies make each message twice.
+        Two groups that believe each other's copies make each message twice, so who believes unsigned ones gives way
+        to them. Of two others who comes later gives way: whose secret no worker has copied with, as far as the log
+        says. Anybody who may write to the system topics can sound like another worker, but nobody can take from the
+        log what a group with its secret has written there, so no group that copies is stopped by that. Who has
+        given way goes on when it is restarted: how far the others have come is not known here.
         """
-        return self.signer.accepts_unsigned and self.inbox.hears_other_secret
+        if self.signer.accepts_unsigned:
+            return self.inbox.hears_other_secret
+        return self._gave_way or (self.inbox.hears_other_secret and not self._has_copied)
 
     def join(self) -> None:
         """Joins the group, if our own heartbeat has come back and all earlier records have been read.
@@ -372,3 +388,11 @@ class Group:
 
 def _gist(heartbeat: Heartbeat) -> object:
     return heartbeat.generation, heartbeat.releasing, heartbeat.stage
+
+
+def _but_positions(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
+    """Those that say nothing of how far was copied, and the others."""
+    found: tuple[list[Record], list[Record]] = ([], [])
+    for record in records:
+        found[record.kind is Kind.POSITION].append(record)
+    return found

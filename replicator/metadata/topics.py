@@ -178,6 +178,8 @@ def _switch(
 def _plan_queues(plan: TopicPlan, target: Topics, planned: Planned) -> None:
     """Topics to make, and queues to add, before messages can flow."""
     for broker, config in plan.writes:
+        if broker not in target:
+            continue  # it was not asked, so what it lacks is not known
         current = target.get(broker, {}).get(config.name)
         if current is None:
             before, after, wanted = None, {**_numbers(config), **settings_of(config)}, config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, MutableMapping
@@ -12,7 +13,7 @@ from replicator.observe.printable import one_line
 
 __all__ = ["Event", "RecentEvents", "recent_events"]
 
-#: Events that are kept, and characters of a value in one.
+#: Events that are kept, of those that somebody asked for and of the others each, and characters of a value in one.
 _KEPT: Final = 500
 _VALUE: Final = 500
 #: Events that others are told of, details of each, and characters of a line.
@@ -39,10 +40,14 @@ class Event(NamedTuple):
 
 
 class RecentEvents:
-    """A processor of structlog that remembers what passes, after secrets were taken out of it."""
+    """A processor of structlog that remembers what passes, after secrets were taken out of it.
+
+    However many warnings there are in an incident, what people asked for before it stays.
+    """
 
     def __init__(self, kept: int = _KEPT) -> None:
-        self._events: deque[Event] = deque(maxlen=kept)
+        self._asked_for: deque[Event] = deque(maxlen=kept)
+        self._others: deque[Event] = deque(maxlen=kept)
         self._lock = threading.Lock()
         self._last = 0
 
@@ -50,16 +55,15 @@ class RecentEvents:
         details = {name: _shown(value) for name, value in event.items() if name not in _OWN}
         with self._lock:
             self._last += 1
-            self._events.append(
-                Event(
-                    self._last,
-                    str(event.get("timestamp", "")),
-                    str(event.get("level", method)),
-                    _shown(event.get("event", "")),
-                    str(event.get("actor", "")),
-                    details,
-                )
+            found = Event(
+                self._last,
+                str(event.get("timestamp", "")),
+                str(event.get("level", method)),
+                _shown(event.get("event", "")),
+                str(event.get("actor", "")),
+                details,
             )
+            (self._asked_for if found.actor else self._others).append(found)
         return event
 
     def recall(self, entries: Iterable[Mapping[str, Any]]) -> None:
@@ -100,7 +104,8 @@ class RecentEvents:
     def after(self, number: int) -> list[Event]:
         """Those with a higher number, oldest first; all that are kept where no event has had that number yet."""
         with self._lock:
-            return [event for event in self._events if event.id > number or number > self._last]
+            events = [*heapq.merge(self._asked_for, self._others)]  # by their numbers, which come first
+            return [event for event in events if event.id > number or number > self._last]
 
 
 def _line(text: str) -> str:

@@ -6,6 +6,7 @@ Where nothing was compiled it is done one message after the other, with the same
 from __future__ import annotations
 
 import ctypes
+import threading
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +25,30 @@ WIDTHS: Final = {
 }
 #: Bytes that a message takes beside its body and its properties.
 _MORE: Final = 96
+#: Bytes that messages which are put together seldom need more of.
+_ROOM: Final = 1024 * 1024
 
 
 class _Pointers(ctypes.Structure):
     """Where columns lie, as `uniform_run.c` says it."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in (*WIDTHS, "body", "properties"))
+
+
+class _Scratch(threading.local):
+    """Where the compiled code writes: memory that is kept, since the system takes long to give new."""
+
+    def __init__(self) -> None:
+        self._room = ctypes.create_string_buffer(_ROOM)
+
+    def of(self, size: int) -> int:
+        """The address of so many bytes."""
+        if len(self._room) < size:
+            self._room = ctypes.create_string_buffer(size)
+        return ctypes.addressof(self._room)
+
+
+_scratch = _Scratch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +131,8 @@ def put_together(count: int, places: Mapping[str, int], size: int) -> Sequence[S
     """The messages of columns, as a pull would have brought them; only with compiled code.
 
     Args:
-        places: addresses of the columns' first values, by their names in `Columns`.
+        places: addresses of the columns' first values, by their names in `Columns`; of all but `crc`, which follows
+            from the body.
         size: bytes of all bodies and properties.
 
     Raises:
@@ -120,9 +140,8 @@ def put_together(count: int, places: Mapping[str, int], size: int) -> Sequence[S
         ValueError: properties are longer than a message can have.
     """
     room = size + count * _MORE
-    out = array("B", bytes(room))
-    pointers = _Pointers(**places)
-    written = library().replicator_put_together(count, ctypes.byref(pointers), out.buffer_info()[0], room)
+    out = _scratch.of(room)
+    written = library().replicator_put_together(count, ctypes.byref(_Pointers(**places)), out, room)
     if not written:
         raise ValueError("properties that are too long")
-    return messages_in(out.tobytes()[:written])
+    return messages_in(ctypes.string_at(out, written))

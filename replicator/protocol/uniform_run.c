@@ -290,7 +290,33 @@ static uint8_t *put_i64(uint8_t *at, int64_t value) {
     return at + 8;
 }
 
-/* Puts `count` messages together as a broker would have stored them; hosts, whose addresses are not known, are IPv4.
+/* The checksum of a body, which is that of zip files without its first bit (`UtilAll.crc32`); eight bytes at a time. */
+static uint32_t checksum(bytes at, size_t size) {
+    static uint32_t tables[8][256];
+    uint32_t sum = ~0u;
+    if (tables[7][255] == 0) { /* callers hold the interpreter's lock */
+        for (uint32_t byte = 0; byte < 256; byte++) {
+            uint32_t value = byte;
+            for (int bit = 0; bit < 8; bit++) value = value >> 1 ^ (value & 1 ? 0xEDB88320u : 0);
+            tables[0][byte] = value;
+        }
+        for (int table = 1; table < 8; table++)
+            for (int byte = 0; byte < 256; byte++) {
+                uint32_t before = tables[table - 1][byte];
+                tables[table][byte] = before >> 8 ^ tables[0][before & 255];
+            }
+    }
+    for (; size >= 8; at += 8, size -= 8) {
+        sum ^= (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[1] << 8 | at[0];
+        sum = tables[7][sum & 255] ^ tables[6][sum >> 8 & 255] ^ tables[5][sum >> 16 & 255] ^ tables[4][sum >> 24] ^
+              tables[3][at[4]] ^ tables[2][at[5]] ^ tables[1][at[6]] ^ tables[0][at[7]];
+    }
+    while (size--) sum = sum >> 8 ^ tables[0][(sum ^ *at++) & 255];
+    return ~sum & 0x7FFFFFFF;
+}
+
+/* Puts `count` messages together as a broker would have stored them, with the checksums of their bodies (columns' own
+ * are not read); hosts, whose addresses are not known, are IPv4.
  *
  * Gives the bytes written to `out`; 0 if `room` is too small, or if properties are too long.
  */
@@ -304,7 +330,8 @@ int64_t replicator_put_together(int64_t count, const struct columns *from, uint8
         uint8_t *start = at;
         memset(start, 0, HEAD);
         put_u32(start, (uint32_t)size), put_u32(start + 4, (uint32_t)MAGIC_V1);
-        put_u32(start + 8, (uint32_t)from->crc[i]), put_u32(start + 16, (uint32_t)from->flag[i]);
+        put_u32(start + 8, checksum(from->body + from->body_ends[i], body_size));
+        put_u32(start + 16, (uint32_t)from->flag[i]);
         put_i64(start + 20, from->offset[i]);
         put_u32(start + 36, (uint32_t)(from->sys_flag[i] & ~(BORN_HOST_V6 | STORE_HOST_V6)));
         put_i64(start + 40, from->born[i]), put_i64(start + 56, from->stored[i]);

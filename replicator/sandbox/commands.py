@@ -66,12 +66,15 @@ def up(  # noqa: PLR0913 - the options of a command
     proxy: Annotated[
         bool, typer.Option("--proxy", help="A Proxy for gRPC clients, in each cluster whose version has one.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete the data of clusters of these names that have ended.")
+    ] = False,
     output: Shown = Output.TABLE,
 ) -> None:
     """Start clusters, which run until `sandbox down`."""
     versions, acls = (version, target_version or version), (acl, target_acl or acl)
     common = {"brokers": brokers, "ha": ha, "tls": tls}
-    run(lambda: _up(clusters, versions=versions, acls=acls, proxy=proxy, common=common, output=output))
+    run(lambda: _up(clusters, versions=versions, acls=acls, proxy=proxy, common=common, force=force, output=output))
 
 
 @app.command()
@@ -109,6 +112,7 @@ def _up(
     acls: tuple[str, str],
     proxy: bool,
     common: Mapping[str, Any],
+    force: bool,
     output: Output,
 ) -> Coroutine[None, None, int]:
     """Of `versions` and `acls` the first is the first cluster's, the second that of all others.
@@ -137,15 +141,15 @@ def _up(
     java.java()
     for each in sorted({spec.version for spec in specs} | {f"{s.version}-proxy" for s in specs if s.proxy}):
         jars.ensure(each)
-    return _start(specs, state, output)
+    return _start(specs, state, output, force=force)
 
 
-async def _start(specs: Sequence[ClusterSpec], state: State, output: Output) -> int:
+async def _start(specs: Sequence[ClusterSpec], state: State, output: Output, *, force: bool) -> int:
     wanted = [spec.name for spec in specs]
     added: list[ClusterSpec] = []
     try:
         for spec in specs:
-            state.add(spec)
+            state.add(spec, force=force)
             added.append(spec)
         with progress(f"Starting {' and '.join(wanted)} …", steps=True) as say:
             await together(_cluster(spec, state=state, say=say).start() for spec in specs)

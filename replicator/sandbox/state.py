@@ -121,8 +121,15 @@ class State:
                 hint="stop its clusters manually, then delete it",
             ) from error
 
-    def add(self, spec: ClusterSpec) -> None:
-        """Record a cluster that is about to start here; an earlier one of its name must have ended."""
+    def add(self, spec: ClusterSpec, *, force: bool = False) -> None:
+        """Record a cluster that is about to start here, empty.
+
+        Args:
+            force: the data of one of its name that has ended is deleted.
+
+        Raises:
+            SandboxError: there is one of its name: it runs or starts, or has data.
+        """
         with self._exclusive():
             records = self.read()
             old = records.get(spec.name)
@@ -130,6 +137,12 @@ class State:
                 raise SandboxError(f"cluster {spec.name} is being started", hint="replicator sandbox status")
             if old is not None and old.running:
                 raise SandboxError(f"cluster {spec.name} is already running", hint="replicator sandbox down")
+            if old is not None and old.processes and not force:
+                raise SandboxError(
+                    f"cluster {spec.name} has ended, and its data is still there",
+                    hint=f"`replicator sandbox start {spec.name}` brings it back; `sandbox up` with --force deletes"
+                    " the data and starts an empty one, `replicator sandbox down` deletes that of all clusters",
+                )
             shutil.rmtree(self.cluster_directory(spec.name), ignore_errors=True)
             records[spec.name] = Record(spec=spec, processes=(), by=_own())
             self._write(records)

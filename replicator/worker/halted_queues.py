@@ -5,6 +5,7 @@ One worker looks at them for all, so that they keep their lag, their series and 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -67,6 +68,10 @@ class HaltedQueues:
         self._states: dict[tuple[str, MessageQueue], QueueState] = {}
         self._tasks: dict[tuple[str, MessageQueue], str] = {}
         self._not_before = 0.0
+        self._looking = asyncio.Lock()
+        #: Connectors that did not run at the last look, and whether tasks of them had not ended yet.
+        self._halted_connectors: dict[str, State] = {}
+        self._ending = False
 
     @property
     def states(self) -> list[QueueState]:
@@ -79,21 +84,38 @@ class HaltedQueues:
         others = coordinator.membership.others.values()
         return {*coordinator.running, *(task for other in others for task in other.tasks)}
 
+    async def follow(self) -> None:
+        """Looks now where a connector was paused or stopped since, or its tasks have not ended yet."""
+        if self._ending or self._connectors_that_do_not_run() != self._halted_connectors:
+            await self.refresh()
+
     async def refresh(self) -> None:
         """Finds out which queues are halted, and asks the source for their lag."""
+        async with self._looking:
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        self._halted_connectors, self._ending = self._connectors_that_do_not_run(), False
         if not self._coordinator.speaks_for_all():
             self._states.clear()
             return
         found = dict(self._halted())
-        self._states = {key: self._states.get(key) or _new(key, halted) for key, halted in found.items()}
-        self._tasks = {key: halted.task for key, halted in found.items()}
+        states = {key: self._states.get(key) or _new(key, halted) for key, halted in found.items()}
         for key, halted in found.items():
-            self._restore(self._states[key], halted)
+            self._restore(states[key], halted)
         began = time.monotonic()
-        if began >= self._not_before:
-            silence = UnresponsiveBrokers({})
-            await bounded(partial(self._measure, silence, found), self._states.items(), at_once=_AT_ONCE)
+        in_turn = began >= self._not_before
+        silence = UnresponsiveBrokers({})
+        asked = [(key, state) for key, state in states.items() if in_turn or key not in self._states]
+        await bounded(partial(self._measure, silence, found), asked, at_once=_AT_ONCE)
+        if in_turn:
             self._not_before = time.monotonic() + _PAUSE * (time.monotonic() - began)
+        self._states = states  # not before their lag is known
+        self._tasks = {key: halted.task for key, halted in found.items()}
+
+    def _connectors_that_do_not_run(self) -> dict[str, State]:
+        states = {name: each.state for name, each in self._connectors.all().items()}
+        return {name: state for name, state in states.items() if state is not State.RUNNING}
 
     def _halted(self) -> Iterator[tuple[tuple[str, MessageQueue], _Halted]]:
         owners, running = self._coordinator.assignment.owners, self._running()
@@ -106,6 +128,7 @@ class HaltedQueues:
                     queue = MessageQueue(plan.topic, *source)
                     task = route.task_of(queue)
                     phase = _phase(connector, owned=task in owners)
+                    self._ending |= phase is not None and task in running
                     if phase is not None and task not in running:
                         yield (name, queue), _Halted(route, task, target, phase)
 
@@ -127,7 +150,8 @@ class HaltedQueues:
         try:
             await silence.ask(key[1].broker, partial(self._ask, state, found[key].route))
         except (ClientError, ProtocolError) as error:
-            state.set_phase(state.phase, f"{state.reason}; its lag is that of before: {error}")
+            is_known = "that of before" if state.progress.max_offset else "not known"
+            state.set_phase(state.phase, f"{state.reason}; its lag is {is_known}: {error}")
 
     async def _ask(self, state: QueueState, route: Route) -> None:
         progress, place = state.progress, (state.topic, state.source.queue_id)

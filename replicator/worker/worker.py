@@ -277,6 +277,7 @@ class Worker:
         schedule.every(
             settings.metadata_refresh_interval, self.halted.refresh, name="lag of halted queues at the source"
         )
+        schedule.every(settings.heartbeat_interval, self.halted.follow, name="what was halted just now")
         schedule.every(settings.state_publish_interval, self._publish, name="state publication")
         schedule.every(settings.state_republish_interval, self._publish_all, name="publication of all state")
         schedule.every(max(1.0, settings.stall_timeout / _WATCHED), self._watch, name="watchdog")

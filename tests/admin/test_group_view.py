@@ -19,13 +19,13 @@ from replicator.routing.limiter import RateLimiter
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.settings import RouteSettings
-from replicator.state.connector_configs import Connector, Connectors
+from replicator.state.connector_configs import Connector, Connectors, State
 from replicator.state.record import Kind
 from replicator.state.record_types import fit
 from replicator.worker.checkpointer import Progress
 from replicator.worker.connectors import Routes
 from replicator.worker.rate_uses import RateUses
-from tests.support.page import PagedWorker, paged_worker
+from tests.support.page import TOPIC, PagedWorker, paged_worker
 
 FEWER, COMPACTED = "the target has it with fewer queues", "it is compacted"
 
@@ -129,3 +129,27 @@ def test_a_plugins_tasks_are_not_named_after_topics(paged: PagedWorker) -> None:
     files = Connectors(paged.store, ConnectorLimits(file_dir=Path("/"))).create("files", config)
     _fail(paged, ("lines", 0, "no such file"), connector="files")
     assert _traces(paged, files, "in/a/0") == ["no such file"]
+
+
+@pytest.mark.parametrize(
+    ("told", "lag"),
+    [
+        ({"w1": ("PAUSED", 2, 70), "w2": ("RUNNING", 1, 35)}, 70),
+        ({"w1": ("PAUSED", 1, 30), "w2": ("RUNNING", 1, 35)}, 65),
+    ],
+    ids=["by one", "by both"],
+)
+def test_a_lag_does_not_count_twice_after_a_pause(
+    paged: PagedWorker, told: dict[str, tuple[str, int, int]], lag: int
+) -> None:
+    """Until the others have published again, they tell of queues of which one tells for all by now."""
+    paged.hear("w2")
+    paged.connectors.set_state("route", State.PAUSED)
+    paged.map_queues(TOPIC["topic"], 2)
+    for name, (state, queues, messages) in told.items():
+        topic = {**TOPIC, "state": state, "queues": queues, "lag_messages": messages}
+        paged.store.put(Kind.STATUS, name, {"topics": [topic], "problems": {}})
+    view = GroupView(paged.worker)
+    (found,) = view.topics(paged.connectors.get("route"))
+    assert found["lag_messages"] == lag
+    assert view.progress()["route", TOPIC["topic"]][0] == lag

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
@@ -11,9 +10,8 @@ from unittest.mock import AsyncMock
 import pytest
 
 from replicator.admin import readiness as under_test
-from replicator.admin.readiness import LAST_SEEN, _of_last_look, group_standings
+from replicator.admin.readiness import LAST_SEEN, _of_last_look
 from replicator.metadata.ledger import DELETED, UNTAKEN
-from tests.metadata.test_offsets import place
 
 
 @pytest.mark.parametrize(("ago", "old"), [(5.0, False), (14.0, False), (30.0, True)])
@@ -52,14 +50,13 @@ async def found(
 
     for name, value in (
         ("topic_lags", lags),
-        ("group_standings", groups),
         ("verified_topics", []),
         ("pending_of", PENDING),
         ("target_losses", []),
     ):
         monkeypatch.setattr(under_test, name, lambda *_, value=value: gives(value))
     monkeypatch.setattr(under_test, "deselected", lambda *_: deselected)
-    plan = SimpleNamespace(steps=steps, places=[], unasked=[], denied=[])
+    plan = SimpleNamespace(steps=steps, groups=groups, unasked=[], denied=[])
     sync = SimpleNamespace(plan=lambda: gives(plan), copied=SimpleNamespace(snapshot=lambda: None), status={})
     topics = SimpleNamespace(of_users=[object()] if selected else [], selector=None)
     route: Any = SimpleNamespace(
@@ -120,16 +117,6 @@ async def test_what_differs_is_named_once_for_a_topic(monkeypatch: pytest.Monkey
         "group orders at east-a is different: retryMaxTimes=16, wanted 3; see `replicator plan`",
         f"group orders at east-a is not seen at the source: {DELETED}",
     ]
-
-
-async def test_what_pop_consumers_hold_is_summed_up_over_queues() -> None:
-    """With each reason once why a failover would leave the group before it."""
-    at = place({i: i for i in range(10)}, 3, 3)
-    put = replace(at, in_flight=2, to_retry_topic=2)
-    left = replace(at, in_flight=3, acknowledged_after=4, held_back_by="it has consumers at the target")
-    (group,) = await group_standings([put, left, left])
-    assert (group["in_flight"], group["to_retry_topic"], group["acknowledged_after"]) == (8, 2, 8)
-    assert group["held_back_by"] == ["it has consumers at the target"]
 
 
 async def test_a_route_without_topics_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:

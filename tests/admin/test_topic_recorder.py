@@ -12,15 +12,16 @@ from replicator.state.record import Kind
 
 
 def test_what_all_workers_published_is_added_up() -> None:
+    orders = {"connector": "route", "topic": "orders", "state": "RUNNING"}
     published = {
-        "w1": {"topics": [{"connector": "route", "topic": "orders", "lag_messages": 3, "copied": 10}]},
+        "w1": {"topics": [{**orders, "lag_messages": 3, "copied": 10}]},
         "w2": {
             "topics": [
-                {"connector": "route", "topic": "orders", "lag_messages": 4, "copied": 1, "copied_in_all": 90},
-                {"connector": "route", "topic": "bills", "lag_messages": 0, "copied": 5},
+                {**orders, "lag_messages": 4, "copied": 1, "copied_in_all": 90},
+                {**orders, "topic": "bills", "lag_messages": 0, "copied": 5},
             ]
         },
-        "gone": {"topics": [{"connector": "route", "topic": "orders", "lag_messages": 1000, "copied": 1000}]},
+        "gone": {"topics": [{**orders, "lag_messages": 1000, "copied": 1000}]},
     }
     state = SimpleNamespace(items=lambda kind: published if kind is Kind.STATUS else {})
     worker = SimpleNamespace(

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from replicator.client.endpoint import Endpoint
-from replicator.client.look import looking, silence_of
+from replicator.client.look import looking, meets_silence, silence_of
 from replicator.client.security import Security
 from replicator.errors import Unreachable
 
@@ -27,10 +27,13 @@ async def test_within_a_look_alone() -> None:
         await asyncio.sleep(0)
         assert silence_of("h:1") == "no answer"
         assert silence_of("h:2") == ""
+        assert meets_silence()
     let.set()
     assert await own == ("no answer", "")
     assert await other == ("", "")
     assert silence_of("h:1") == ""
+    async with looking({}):
+        assert not meets_silence()
 
 
 async def test_it_costs_no_time() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ from tests.e2e.test_recovery import OLD
 from tests.support.alerts import fires, rests, watching
 from tests.support.packages import TRANSFORMS_PAGE, example, install
 from tests.support.planted import Store
+from tests.support.readiness import changed
 from tests.support.scene import TARGET, Scene, SceneOf
-from tests.support.traffic import connected, raw_topic, send
+from tests.support.traffic import Producer, connected, create_topic, judge, raw_topic, send
 from tests.support.worker import Worker, until
 
 #: Messages of each of four queues.
@@ -99,6 +102,57 @@ async def _reports(worker: Worker, topic: str, expected: Found) -> None:
 
 def _readiness(worker: Worker) -> Any:
     return worker.ask("GET", "/connectors/route/readiness")[1]
+
+
+async def test_it_is_switched_off_and_on_under_load_at_two_workers(scene: SceneOf) -> None:
+    """By either of them, while each copies a topic: nothing is repeated, lost or stuck, and all is verified."""
+    async with scene() as route:
+        topics = (route.topic, f"{route.topic}-too")
+        await create_topic(route.target, topics[1], queues=4)
+        await create_topic(route.source, topics[1], queues=4)
+        flags = ("--topics", ",".join(topics))
+        async with (
+            route.worker(*flags, at="one") as one,
+            route.worker(*flags, at="two") as two,
+            Producer(route.source, topics[0], per_second=200) as first,
+            Producer(route.source, topics[1], per_second=200) as second,
+        ):
+            workers = (one, two)
+            await until(lambda: all(worker.get("/status")["topics"] for worker in workers), what="both copy")
+            for number, audit in enumerate(("off", "on") * 2):
+                before = _positions(workers, topics)
+                await changed(workers[number % 2], audit=audit)
+                await until(partial(_go_on, workers, topics, before), what=f"all go on, audit {audit}")
+            await asyncio.gather(first.finish(), second.finish())
+            for topic in topics:
+                await until(partial(_arrived, route, topic), what=f"all of {topic}")
+                verdict = await judge(route.source, route.target, topic)
+                assert verdict.clean, verdict.report()
+                await until(partial(_verified, workers, topic), seconds=SOON, what="all verified")
+                assert [named(worker, topic) for worker in workers] == [set(), set()]
+            events = [event for worker in workers for event in worker.events]
+            assert not [event for event in events if event["level"] in ("error", "critical")]
+
+
+def _positions(workers: Iterable[Worker], topics: Iterable[str]) -> dict[tuple[str, int], int]:
+    """How far each queue that runs was copied, by topic and number."""
+    queues = [(topic, queue) for worker in workers for topic in topics for queue in worker.queues(topic)]
+    running = [(topic, queue) for topic, queue in queues if queue["state"] == "RUNNING"]
+    return {(topic, queue["source"]["queue"]): queue["position"] or 0 for topic, queue in running}
+
+
+def _go_on(workers: Iterable[Worker], topics: Iterable[str], before: dict[tuple[str, int], int]) -> bool:
+    now = _positions(workers, topics)
+    return len(now) == 8 and all(at > before.get(queue, 0) for queue, at in now.items())
+
+
+async def _arrived(route: Scene, topic: str) -> bool:
+    there, here = [await raw_topic(cluster, topic) for cluster in (route.target, route.source)]
+    return sum(map(len, there.values())) >= sum(map(len, here.values()))
+
+
+def _verified(workers: Iterable[Worker], topic: str) -> bool:
+    return any(verified(worker, topic) for worker in workers)
 
 
 async def test_alerts(scene: SceneOf, tmp_path: Path) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 from time import time
-from urllib.error import HTTPError
-
-import pytest
 
 from replicator.routing.provenance import read
 from replicator.settings.secret_file import write_secret
+from tests.support.alerts import fires, rests, watching
+from tests.support.readiness import asked, health
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, raw_topic, send
 from tests.support.worker import Worker, until
@@ -31,11 +30,9 @@ async def copied(route: Scene) -> list[int]:
     return [each.offset for each in found if each is not None]
 
 
-def unready(worker: Worker) -> str:
-    """Why a worker is not ready."""
-    with pytest.raises(HTTPError) as refused:
-        worker.get("/health/ready")
-    return refused.value.read().decode()
+def copies_nothing(worker: Worker) -> bool:
+    """Whether a worker is not ready, since it gives way to others."""
+    return "this worker copies nothing" in str(health(worker))
 
 
 async def has_copied(route: Scene, *offsets: int) -> bool:
@@ -112,24 +109,59 @@ async def test_without_a_secret_a_forged_copy_stops_its_queue(scene: SceneOf, tm
 
 
 async def test_workers_with_different_secrets_do_not_copy_twice(scene: SceneOf, tmp_path: Path) -> None:
-    """Who has another secret than the others copies nothing, and says why, however it is started."""
+    """Who comes with another secret than the others copies nothing, and says why, however often it is started."""
     for name in ("one", "two"):
         write_secret(tmp_path / name)
     async with scene(queues=1) as route:
         group = ("--worker-group", f"{route.topic}-group", "--worker-group-secret-file")
-        await route.produce(20)
-        async with route.worker(*group, str(tmp_path / "one")) as worker:
+        accepting = (*group, str(tmp_path / "two"), "--worker-group-accept-unsigned")
+        async with (
+            route.worker(*group, str(tmp_path / "one")) as worker,
+            watching(tmp_path / "prometheus", [worker]) as prometheus,
+        ):
+            await route.produce(20)
             await worker.caught_up(route.topic, 20)
-            async with route.worker(*group, str(tmp_path / "two"), at="other") as other:
-                await until(lambda: other.topic(route.topic).get("state") == "FAILED")
-                assert "sign with another secret" in other.topic(route.topic)["reason"]
-                (shown,) = worker.ask("GET", "/overview")[1]["connectors"]
-                assert any("sign with another secret" in each for each in shown["notes"])
-            accepting = (*group, str(tmp_path / "two"), "--worker-group-accept-unsigned")
-            async with route.worker(*accepting, at="other") as other:
-                await until(lambda: "this worker copies nothing" in unready(other))
+            copied = 20
+            for flags in ((*group, str(tmp_path / "two")),) * 2 + (accepting,):
+                async with route.worker(*flags, at="other") as other:
+                    await until(partial(copies_nothing, other))
+                    await route.produce(20, start=copied)
+                    copied += 20
+                    await until(partial(has_copied, route, *range(copied)))
+                    assert copies_nothing(other)
+                    assert not other.topic(route.topic)
+                    (reason, *_) = (await asked(other, "GET", "readiness"))["reasons"]
+                    assert "sign with another secret" in reason
+                    assert "this worker copies nothing" not in str(worker.ask("GET", "/overview"))
+                    (shown,) = worker.ask("GET", "/overview")[1]["connectors"]
+                    assert any("sign with another secret" in each for each in shown["notes"])
+                    await fires(prometheus, "OtherSecret")
+                await rests(prometheus, "OtherSecret")
+        assert await has_copied(route, *range(copied))
+
+
+async def test_who_gave_way_copies_nothing_until_it_is_restarted(scene: SceneOf, tmp_path: Path) -> None:
+    """Though it knows from before how far the others were: not how far they have come since. It is told to go on
+    behind their copies as if it had no secret yet.
+    """
+    for name in ("one", "two"):
+        write_secret(tmp_path / name)
+    async with scene(queues=1) as route:
+        group = ("--worker-group", f"{route.topic}-group", "--worker-group-secret-file")
+        old, new = (*group, str(tmp_path / "one")), (*group, str(tmp_path / "two"))
+        async with route.worker(*old) as staying:
+            async with route.worker(*old, at="other") as other:
+                await route.produce(20)
+                await until(partial(has_copied, route, *range(20)))
+                await other.drain()
+            async with route.worker(*new, at="other") as other:
+                await until(partial(copies_nothing, other))
                 await route.produce(20, start=20)
                 await until(partial(has_copied, route, *range(40)))
-                assert "this worker copies nothing" in unready(other)
-                assert not other.topic(route.topic)
-        assert await has_copied(route, *range(40))
+                await staying.drain()
+                await route.produce(20, start=40)
+                await until(partial(copies_nothing, other))
+                assert await has_copied(route, *range(40))
+                await other.drain()
+        async with route.worker(*new, "--worker-group-accept-unsigned", at="other"):
+            await until(partial(has_copied, route, *range(60)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from functools import partial
 from typing import Any
 
@@ -54,6 +55,29 @@ async def test_a_paused_and_a_stopped_route_keep_their_lag(scene: SceneOf) -> No
                 await shows(worker, here.topic, "RUNNING", 3, 0, 150)
                 await until(partial(ready, worker))
         await here.assert_clean(150)
+
+
+async def test_after_a_pause_the_lag_is_what_it_was(scene: SceneOf) -> None:
+    """At each moment, and at either of two workers: not nothing, nor twice as much."""
+    async with scene() as here:
+        await here.produce(2000)
+        flags = ("--rate-messages", "20")
+        async with here.worker(*flags, at="a") as first, here.worker(*flags, at="b") as second:
+            await until(lambda: overview(first)["copied"] > 30, what="it copies")
+            before = overview(first)["lag_messages"]
+            assert first.ask("PUT", "/connectors/route/pause")[0] == 200
+            seen_at = time.monotonic()
+            while time.monotonic() - seen_at < 8.0:
+                for worker in (first, second):
+                    now = await asyncio.to_thread(overview, worker)
+                    assert now["topics"] == 1, now
+                    assert before - 250 <= now["lag_messages"] <= before, (before, now)
+                await asyncio.sleep(0.05)
+
+
+def overview(worker: Worker) -> dict[str, Any]:
+    (found,) = worker.ask("GET", "/overview")[1]["connectors"] or [{"copied": 0, "lag_messages": 0}]
+    return dict(found)
 
 
 async def shows(worker: Worker, topic: str, *what: Any) -> None:

@@ -52,6 +52,15 @@ def _plans(source: Topics, target: Topics, template: str = "{topic}", *, protect
     return plan_copies(source, target, {}, names, protected=names if protect else ())
 
 
+def test_of_a_broker_that_was_not_asked_nothing_is_said() -> None:
+    """It had no such topic when the route was planned, and hangs now."""
+    source: Topics = {"a": {"T": topic()}}
+    plans = _plans(source, {"x": {}})
+    ways = {"missing": lambda _: 0, "made": lambda _: (), "selects": lambda _: True, "policy": TopicPolicy()}
+    assert len(plan_topics(plans, source, {"x": {}}, {}, **ways).actions) == 1  # type: ignore[arg-type]
+    assert plan_topics(plans, source, {}, {}, **ways).actions == []  # type: ignore[arg-type]
+
+
 def applied(planned: Planned, target: Topics, ledger: dict[Key, Entry], *, takes_order: bool = True) -> Topics:
     """The target after it; the ledger learns of it."""
     after = {broker: dict(topics) for broker, topics in target.items()}

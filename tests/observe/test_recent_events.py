@@ -33,6 +33,16 @@ def test_only_the_last_ones_are_kept_and_numbers_go_on() -> None:
     assert len(events.after(77)) == 3, "the number is that of an earlier process"
 
 
+def test_many_warnings_leave_what_somebody_asked_for() -> None:
+    events = RecentEvents(kept=3)
+    for n in range(5):
+        events(None, "warning", {"event": f"w{n}"})
+        events(None, "info", {"event": f"a{n}", "actor": "page"})
+    for n in range(5, 9):
+        events(None, "warning", {"event": f"w{n}"})
+    assert [event.event for event in events.after(0)] == ["a2", "a3", "a4", "w6", "w7", "w8"]
+
+
 def test_others_are_told_of_what_is_worth_it_on_one_line_each() -> None:
     events = RecentEvents()
     events(None, "info", {"event": "by itself", "level": "info"})

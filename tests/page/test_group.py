@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import structlog
 
+from replicator.admin.kept_answers import Kept, KeptAnswers
 from replicator.group.membership import MemberState
 from replicator.observe.logging import get_logger
 from replicator.state.record import Kind
@@ -20,7 +23,26 @@ def test_the_overview_says_yes_with_what_is_on_its_way(paged: PagedWorker) -> No
     text = paged.browser().get("/").text
     assert re.search(r"</svg> Yes</span>", text)
     assert "up to 3 messages are on their way" in text
-    assert re.search(r"checked 0\.\d s ago", text)
+    assert re.search(r"checked 0\.\d s ago</p>", text)
+
+
+def test_an_old_answer_says_that_a_new_one_is_on_its_way(
+    paged: PagedWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while a broker hangs: who looks must not think that nobody asks any more."""
+    browser = paged.browser()
+
+    async def get(*_: object) -> Kept[dict[str, Any]]:
+        return Kept({**READY}, time.time() - 21.0, asking=True)
+
+    monkeypatch.setattr(KeptAnswers, "get", get)
+    assert re.search(r"checked 2[12] s ago, being checked again</p>", browser.get("/").text)
+
+    async def first(*_: object) -> Kept[dict[str, Any]]:
+        return Kept(asking=True)
+
+    monkeypatch.setattr(KeptAnswers, "get", first)
+    assert re.search(r" · being checked</p>", browser.get("/").text)
 
 
 def test_the_overview_says_no_and_why(paged: PagedWorker) -> None:

@@ -233,6 +233,20 @@ def test_up_status_down(state: Path) -> None:
     assert_brought_back("north", first=26, state=state)
     started += processes(state)
 
+    assert sandbox("kill", "north").returncode == 0
+    result = sandbox("up", "--clusters", "north")
+    assert (result.returncode, result.stdout) == (3, "")
+    assert result.stderr.startswith(
+        "cluster north has ended, and its data is still there: `replicator sandbox start"
+    )
+    assert json.loads(sandbox("start", "north", "-o", "json").stdout)["clusters"][0]["processes"]
+    assert json.loads(sandbox("consume", "orders", "--cluster", "north", "-o", "json").stdout)
+    assert sandbox("kill", "north").returncode == 0
+    result = sandbox("up", "--clusters", "north", "--version", "4.9.7", "--force")
+    assert result.returncode == 0, result.stderr
+    assert "orders" not in sandbox("topics", "--cluster", "north").stdout
+    started += processes(state)
+
     result = sandbox("down")
     assert (result.returncode, result.stdout) == (0, "Ended north, south.\n")
     assert not any(process.running() for process in started)

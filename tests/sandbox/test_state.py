@@ -49,6 +49,36 @@ def test_two_commands_do_not_start_one_cluster(tmp_path: Path, other: subprocess
     assert not kept.exists()
 
 
+async def test_data_of_a_cluster_that_has_ended_is_not_replaced_unasked(
+    tmp_path: Path, other: subprocess.Popen[bytes]
+) -> None:
+    """As after `sandbox kill`, or a restart of the machine."""
+    state = State(tmp_path)
+    state.add(SPEC)
+    home = state.cluster_directory("east") / "namesrv"
+    home.mkdir(parents=True)
+    node = SimpleNamespace(
+        process_id=ProcessId.of(other.pid),
+        name="east-ns",
+        home=home,
+        role="name server",
+        address="127.0.0.1:1",
+        port=1,
+        block=60_000,
+    )
+    state.record(SPEC, cast("Any", node))
+    with pytest.raises(SandboxError, match="already running"):
+        state.add(SPEC, force=True)
+    other.kill()
+    other.wait()
+    with pytest.raises(SandboxError, match="has ended, and its data is still there") as refused:
+        state.add(SPEC)
+    assert "replicator sandbox start east" in (refused.value.hint or "")
+    assert home.exists()
+    state.add(SPEC, force=True)
+    assert not home.exists()
+
+
 async def test_what_starts_in_a_cluster_that_was_ended_is_refused(tmp_path: Path) -> None:
     """So that whoever started it ends it; nobody else would."""
     state = State(tmp_path)

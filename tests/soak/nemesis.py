@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final
 
@@ -267,7 +268,7 @@ class Nemesis:
         while True:
             for worker in self._stage.workers:
                 status = 0
-                with contextlib.suppress(OSError, ValueError, AssertionError):
+                with contextlib.suppress(OSError, HTTPException, ValueError, AssertionError):
                     if worker.port or await asyncio.to_thread(worker.is_up):
                         status = await asyncio.to_thread(request, worker)
                 if status == HTTPStatus.BAD_REQUEST:

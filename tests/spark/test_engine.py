@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests.support.clusters import ClusterPool
 from tests.support.group import EAST, WEST, share, workers_of
 from tests.support.offsets import are_at, commit, make_group, offsets_of
 from tests.support.packages import TRANSFORMS_PAGE, example, install
+from tests.support.processes import running_processes
 from tests.support.readiness import asked, exact, ready
 from tests.support.scene import SceneOf
 from tests.support.traffic import connected, create_topic, judge, produce, raw_topic, remove_topic, send
@@ -30,22 +30,13 @@ BY_SPARK = ("--engine", "spark", "--spark-master", "local[2,4]")
 
 def tasks_of(worker: Worker) -> list[int]:
     """The processes in which Spark's tasks run Python: each was forked by Spark's daemon."""
-    table = dict(_processes())
+    table = {each.pid: each for each in running_processes()}
     ours, grown = {worker.pid}, True
     while grown:
-        children = {pid for pid, (parent, _) in table.items() if parent in ours} - ours
+        children = {pid for pid, each in table.items() if each.parent in ours} - ours
         ours, grown = ours | children, bool(children)
-    daemons = {pid for pid in ours if "pyspark.daemon" in table[pid][1]} if len(ours) > 1 else set()
-    return [pid for pid in daemons if table[pid][0] in daemons]
-
-
-def _processes() -> Iterator[tuple[int, tuple[int, str]]]:
-    """Process ids, each with its parent's and its command line."""
-    for each in Path("/proc").iterdir():
-        if each.name.isdigit():
-            with suppress(OSError):
-                parent = int((each / "stat").read_text().rpartition(")")[2].split()[1])
-                yield int(each.name), (parent, (each / "cmdline").read_text().replace("\0", " "))
+    daemons = {pid for pid in ours if "pyspark.daemon" in table[pid].command} if len(ours) > 1 else set()
+    return [pid for pid in daemons if table[pid].parent in daemons]
 
 
 def set_engine(worker: Worker, engine: str, **settings: object) -> None:

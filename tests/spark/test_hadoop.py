@@ -1,4 +1,4 @@
-"""On YARN, whose nodes' Python knows nothing of us: a backfill whose driver is there too, and a route.
+"""On YARN, whose nodes' Python knows nothing of us: a backfill whose driver is there too, and a route under load.
 
 And archives on HDFS.
 """
@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,9 +23,10 @@ from replicator.spark.jobs.location import Location
 from tests.spark.test_archive import Command
 from tests.spark.test_archive_stores import out_and_in_again
 from tests.spark.test_cluster import said, started
-from tests.spark.waiting import settled
+from tests.spark.waiting import ends, settled
 from tests.support.hadoop import SPARKS_JARS, Hadoop, hadoop
 from tests.support.scene import SceneOf
+from tests.support.worker import until
 
 #: As small as they work. The jars need not be uploaded, as they are on this machine.
 SETTINGS = f"""
@@ -48,7 +50,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Had
 
 @pytest.mark.timeout(900)
 async def test_a_cluster_of_yarn(scene: SceneOf, cluster: Hadoop, tmp_path: Path) -> None:
-    """Nothing lost, nothing twice, in cluster mode and in client mode."""
+    """Nothing lost, nothing twice, in cluster mode and in client mode; a container is killed under load."""
     conf = tmp_path / "conf"
     packing = await started("-m", "replicator", "spark-package", str(conf), environment=dict(os.environ))
     async with scene(queues=2) as here:
@@ -67,10 +69,24 @@ async def test_a_cluster_of_yarn(scene: SceneOf, cluster: Hadoop, tmp_path: Path
 
         await here.produce(2000, start=4000)
         await settled(here.source, here.topic, 6000)
-        async with here.worker("--engine", "spark", "--spark-master", "yarn", environment=environment) as worker:
+        engine = ("--engine", "spark", "--spark-master", "yarn")
+        async with here.worker(*engine, environment=environment) as worker:
             await worker.caught_up(here.topic, 1, seconds=240)
+            async with here.producer(per_second=400) as load:
+
+                async def flows() -> bool:
+                    copied = sum(await ends(here.target, here.topic))
+                    return copied > 6000 and copied + 200 > 6000 + load.acknowledged
+
+                await until(flows, seconds=30, what="messages are copied as they come")
+                (executor,) = cluster.executors()
+                os.kill(executor, signal.SIGKILL)
+                await until(lambda: {*cluster.executors()} - {executor}, seconds=90, what="another executor")
+                await until(flows, seconds=60, what="they are copied again")
+                await load.finish()
+            await worker.caught_up(here.topic, 1, seconds=60)
             assert await worker.drain() == 0
-        await here.assert_clean(6000)
+        await here.assert_clean(6000 + load.acknowledged)
 
 
 async def test_out_to_hdfs_and_in_again(

@@ -14,6 +14,7 @@ import pyspark
 from replicator.sandbox import jars
 from replicator.sandbox.java import compile_java
 from replicator.spark.engine.java import java_home
+from tests.support.processes import running_processes
 from tests.support.worker import until
 
 __all__ = ["Hadoop", "hadoop"]
@@ -32,6 +33,17 @@ class Hadoop:
         self.environment = {**os.environ, "HADOOP_CONF_DIR": str(directory), "SPARK_LOCAL_IP": "127.0.0.1"}
         if home is not None:
             self.environment["JAVA_HOME"] = str(home)
+
+    def executors(self) -> list[int]:
+        """The process ids of Spark's executors, each of which is a container of YARN."""
+        return [
+            each.pid
+            for each in running_processes()
+            if "/bin/java " in each.command
+            and "ExecutorBackend" in each.command
+            and str(self.directory) in each.command
+            and not each.command.startswith("/bin/bash")
+        ]
 
     def logs(self) -> str:
         """What the containers of applications have written."""

@@ -108,6 +108,7 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_group_faults.py::test_a_worker_whose_name_was_given_to_another_while_it_was_away",
         "tests/e2e/test_group_faults.py::test_one_source_broker_is_down",
         "tests/e2e/test_group_faults.py::test_what_was_half_sent_before_a_pause_is_not_finished_after_it",
+        "tests/e2e/test_incidents.py::test_incidents",
         "tests/e2e/test_interrupted_failover.py::test_killed_at_any_moment_and_repeated_at_another_worker[1]",
         "tests/e2e/test_interrupted_failover.py::test_killed_at_any_moment_and_repeated_at_another_worker[2]",
         "tests/e2e/test_least_rights.py::test_each_right_is_needed",

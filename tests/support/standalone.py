@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pyspark
 
 from replicator.spark.engine.java import java_home
+from tests.support.processes import running_processes
 from tests.support.spark_archive import archive_flags
 from tests.support.worker import until
 
@@ -67,7 +68,9 @@ class Standalone:
     def executors(self) -> list[int]:
         """Their process ids, one of each worker that has one."""
         workers = {process.pid for process in self._processes[1:]}
-        return [pid for pid, parent, command in _processes() if parent in workers and "ExecutorBackend" in command]
+        return [
+            each.pid for each in running_processes() if each.parent in workers and "ExecutorBackend" in each.command
+        ]
 
     async def _begin(self, role: str, *flags: str) -> None:
         program = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -78,18 +81,6 @@ class Standalone:
                     str(program), name, *flags, stdout=log, stderr=log, env=self.environment
                 )
             )
-
-
-def _processes() -> Iterator[tuple[int, int, str]]:
-    """Process id, parent's, and command line of all that run."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
-                command = (entry / "cmdline").read_bytes().decode(errors="replace")
-            except OSError:
-                continue  # it has ended meanwhile
-            yield int(entry.name), int(parent), command
 
 
 @asynccontextmanager

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from replicator.connector.route import Route
+from replicator.errors import Unreachable
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase
@@ -16,6 +19,7 @@ from replicator.state.connector_configs import Connectors, State
 from replicator.state.store import Store
 from replicator.worker import halted_queues as module
 from replicator.worker.halted_queues import HaltedQueues
+from tests.support.worker import until
 
 
 class Scene:
@@ -81,3 +85,63 @@ async def test_one_worker_tells_of_them(scene: Scene) -> None:
     scene.speaks = False
     await scene.halted.refresh()
     assert scene.shown == []
+
+
+async def test_nothing_is_told_before_the_lag_is_known(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it is not time to ask for those again that are known."""
+    answer, asked = asyncio.Event(), []
+
+    async def end(_: object, _topic: str, queue: int) -> int:
+        asked.append(queue)
+        await answer.wait()
+        return 70
+
+    monkeypatch.setattr(module, "max_offset", end)
+    monkeypatch.setattr(module, "pull", AsyncMock(return_value=SimpleNamespace(messages=[])))
+    monkeypatch.setattr(module, "_PAUSE", 1_000_000)
+    scene.coordinator.running = {"route/orders/1"}
+    looking = asyncio.create_task(scene.halted.refresh())
+    await until(lambda: asked)
+    assert scene.shown == []
+    answer.set()
+    await looking
+    assert [state.progress.lag for state in scene.halted.states] == [70]
+    scene.coordinator.running = set()
+    await scene.halted.follow()
+    assert ([state.progress.lag for state in scene.halted.states], asked) == ([70, 70], [0, 1])
+
+
+async def test_a_connector_that_is_halted_is_looked_at_soon(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until its tasks have ended; one that resumed is looked at once more."""
+    looks = []
+    monkeypatch.setattr(module, "min_offset", lambda *_: pytest.fail("nothing is asked from the beginning"))
+    refresh = scene.halted._refresh
+
+    async def counted() -> None:
+        looks.append(len(scene.coordinator.running))
+        await refresh()
+
+    monkeypatch.setattr(scene.halted, "_refresh", counted)
+    monkeypatch.setattr(scene.halted, "_restore", lambda state, _: setattr(state.progress, "position", 0))
+    scene.coordinator.running = {"route/orders/1"}
+    for _ in range(2):
+        await scene.halted.follow()
+    scene.coordinator.running = set()
+    for _ in range(3):
+        await scene.halted.follow()
+    assert looks == [1, 1, 0]
+    scene.connectors.set_state("route", State.RUNNING)
+    for _ in range(2):
+        await scene.halted.follow()
+    assert looks == [1, 1, 0, 0]
+
+
+async def test_a_lag_that_was_never_known_is_not_that_of_before(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> int:
+        raise Unreachable("a:1", "away")
+
+    monkeypatch.setattr(module, "max_offset", away)
+    await scene.halted.refresh()
+    assert scene.halted.states[0].reason.startswith("its connector is stopped; its lag is not known: a:1 cannot be")

@@ -136,13 +136,14 @@ GROUP = Board(
                 ),
                 Panel(
                     "Ignored control messages",
-                    "Workers of a newer version or without the group's secret, or a foreign producer writes to `replicator_sys_…`: find it (SECURITY.md).",
+                    "Workers of a newer version, with another secret or with none, or a foreign producer writes to `replicator_sys_…`: find it (SECURITY.md).",
                     {
                         "{{instance}} {{reason}}": rate("control_messages_ignored", WORKER),
                         "{{instance}} records from {{origin}}": rate("shared_state_records_skipped", WORKER),
                     },
                     unit="mps",
                     empty="none since the workers started",
+                    alerts=("OtherSecret",),
                 ),
                 Panel(
                     "Messages copied by each worker",

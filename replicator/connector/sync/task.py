@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from structlog.contextvars import bound_contextvars
 
 from replicator.aio.schedule import Schedule
 from replicator.aio.slices import in_slices
+from replicator.client.look import meets_silence
 from replicator.connector.context import ConnectorContext
 from replicator.connector.sync.acl import KIND, AclSync, Done, Step
 from replicator.connector.sync.copied_queues import CopiedQueues
 from replicator.connector.sync.ledger import SyncLedger
+from replicator.connector.sync.options import sync_options
+from replicator.connector.sync.plan import SyncPlan, as_it_was
 from replicator.connector.sync.possible_actions import each_possible, would_apply
 from replicator.connector.sync.redelivery import Redelivery
 from replicator.connector.sync.report import SyncReport
@@ -22,11 +26,10 @@ from replicator.connector.sync.synced_offsets import synced_offsets
 from replicator.connector.topics import RouteTopics
 from replicator.errors import ClientError, ProtocolError, ReplicatorError, StartupError
 from replicator.metadata.action import Action, Unasked
-from replicator.metadata.groups import GroupSelector
+from replicator.metadata.group_standings import group_standings
 from replicator.metadata.held_record import HeldQueue, held_queues, record_of
 from replicator.metadata.ledger import Planned
 from replicator.metadata.offsets import GroupQueue, standing
-from replicator.metadata.options import SyncOptions
 from replicator.metadata.syncer import Applied, Syncer
 from replicator.observe.logging import get_logger
 from replicator.routing.state import Phase
@@ -40,6 +43,8 @@ _REQUESTS: Final = 0.5
 #: Seconds in which a change of an account that is under way is finished when the task ends: where it is deleted and
 #: made again, the second request must follow.
 _FINISH: Final = 2.0
+#: Seconds that who looks waits for the task, where that may wait for a broker that does not answer.
+_PATIENCE: Final = 1.0
 #: Why what was asked for is not done.
 _UNTOLD: Final = "the group could not be told that this begins, so nothing was done: ask again"
 
@@ -47,17 +52,6 @@ _UNTOLD: Final = "the group could not be told that this begins, so nothing was d
 _SUMMED: Final = ("redelivered", "missed", "without_offset")
 
 log = get_logger(__name__)
-
-
-class SyncPlan(NamedTuple):
-    """All that is to be done now, where all groups stand, the brokers of which neither is known, and what a
-    failover may not do.
-    """
-
-    steps: list[Step]
-    places: list[GroupQueue]
-    unasked: list[Unasked]
-    denied: list[str]
 
 
 class SyncTask:
@@ -81,6 +75,7 @@ class SyncTask:
         self._in_flight: Mapping[str, Any] = {}
         self._acl = AclSync(settings, context, self.ledger, self._may_go_on) if KIND in settings.sync else None
         self._lock = asyncio.Lock()
+        self._last_plan: SyncPlan | None = None
         self._schedule = Schedule()
         self.copied = CopiedQueues(context.store, topics)
         self._report = SyncReport(topics.name, context, self.ledger, self._kinds)
@@ -101,28 +96,42 @@ class SyncTask:
         return self._report.status
 
     async def plan(self) -> SyncPlan:
-        """Plans all kinds; writes nothing.
+        """Plans all kinds; writes nothing. While the task waits for a broker that hangs, it is the last plan.
 
         Raises:
             BrokerRefused, Unreachable, RequestTimeout: a cluster could not be asked.
         """
+        try:
+            async with asyncio.timeout(_PATIENCE if meets_silence() else None):
+                await self._lock.acquire()
+        except TimeoutError:
+            return as_it_was(
+                self._last_plan, self._kinds, (self._context.source.cluster, self._context.target.cluster)
+            )
+        try:
+            self._last_plan = await self._new_plan()
+        finally:
+            self._lock.release()
+        return self._last_plan
+
+    async def _new_plan(self) -> SyncPlan:
         steps: list[Step] = []
         places: list[GroupQueue] = []
         unasked: list[Unasked] = []
-        async with self._lock:
-            for kind in self._kinds:
-                if self._acl is not None and kind == KIND:
-                    if not self.running:
-                        self._acl.forget()  # the worker that runs the task knows better by now
-                    steps += await self._acl.plan()
-                elif kind == "offsets":
-                    redeliver = self._redelivery.forecast
-                    planned, places = await self._syncer.plan_offsets(self.copied.snapshot(), redeliver=redeliver)
-                    steps += planned
-                else:
-                    steps += (await self._plan(kind)).actions
-                unasked += self._unasked(kind)
-        return SyncPlan(steps, places, unasked, self._redelivery.denied)
+        at = time.time()
+        for kind in self._kinds:
+            if self._acl is not None and kind == KIND:
+                if not self.running:
+                    self._acl.forget()  # the worker that runs the task knows better by now
+                steps += await self._acl.plan()
+            elif kind == "offsets":
+                redeliver = self._redelivery.forecast
+                planned, places = await self._syncer.plan_offsets(self.copied.snapshot(), redeliver=redeliver)
+                steps += planned
+            else:
+                steps += (await self._plan(kind)).actions
+            unasked += self._unasked(kind)
+        return SyncPlan(steps, await group_standings(places), unasked, at, self._redelivery.denied)
 
     def _unasked(self, kind: str) -> list[Unasked]:
         """The brokers that did not answer when this kind was last planned."""
@@ -387,14 +396,3 @@ class SyncTask:
         more = self._standings if kind == "offsets" else {}
         self.reason = self._report.write(kind, actions, done, failures, more)
         self.phase = Phase.WAITING if self.reason else Phase.RUNNING
-
-
-def sync_options(settings: RouteSettings, context: ConnectorContext) -> SyncOptions:
-    """What a route's settings mean for its metadata."""
-    return SyncOptions(
-        identity=context.identity,
-        selector=GroupSelector.of(settings.sync_groups, settings.exclude_groups),
-        protect=settings.protect_target,
-        repair=settings.on_drift == "repair",
-        deletes=settings.sync_deletes,
-    )

@@ -39,6 +39,8 @@ _WHOLE: Final = "copy the complete archive"
 _TOPIC: Final = b"topic"
 #: Messages that are read from a file at a time, at most.
 _ROWS: Final = 1024
+#: What is read: other columns are for queries.
+_COLUMNS: Final = [name for name in SCHEMA.names if name not in ("msgId", "keys", "tags")]
 
 
 #: A path that leads nowhere else than below its archive.
@@ -151,7 +153,7 @@ def _read_file(location: Location, queue: MessageQueue, file: File) -> Generator
         if topic not in (None, queue.topic.encode()):
             raise _other(location, queue, file)
         for group in range(parquet.num_row_groups):  # one at a time: others would be joined, and held in memory
-            for batch in parquet.iter_batches(_ROWS, row_groups=[group]):
+            for batch in parquet.iter_batches(_ROWS, row_groups=[group], columns=_COLUMNS):
                 offsets = batch.column("queueOffset").to_pylist()
                 begins = offsets[0] == file.first or rows > 0
                 if not begins or offsets[-1] > file.last or not _are_next(queue.queue, batch, [last, *offsets]):

@@ -7,7 +7,6 @@ The columns are those of the data source `rocketmq`, with two differences: the b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -74,8 +73,9 @@ def messages_of(batch: pa.RecordBatch) -> Iterator[Sequence[StoredMessage]]:
         ArrowInvalid: a row lacks what every message has, or has what none can have.
     """
     # A file says itself how wide its columns are; what is read by address has the width that it is read with.
-    raw, body = (batch.column(name).cast(pa.binary()) for name in ("rawProperties", "body"))
-    exact = pc.coalesce(raw, bytes_of(batch.column("properties")))
+    exact, body = (batch.column(name).cast(pa.binary()) for name in ("rawProperties", "body"))
+    if exact.null_count:
+        exact = pc.coalesce(exact, bytes_of(batch.column("properties")))
     numbers = {
         name: batch.column(column).cast(pa.int64() if WIDTHS[name] == 8 else pa.int32())
         for name, column in _NUMBERS.items()
@@ -97,10 +97,8 @@ def _together(rows: dict[str, pa.Array]) -> Sequence[StoredMessage]:
         data = rows[name].buffers()[2]
         places[f"{name}_ends"], places[name] = _place(rows[name], 1, 4), 0 if data is None else data.address
         size += rows[name].nbytes
-    sums = pa.array([checksum(body) for body in _bodies(rows["body"])], type=pa.int32())
-    places["crc"] = _place(sums, 1, 4)
     try:
-        return put_together(len(sums), places, size)
+        return put_together(len(rows["body"]), places, size)
     except ValueError as error:
         raise pa.ArrowInvalid(f"a row has {error}") from None
 
@@ -108,14 +106,6 @@ def _together(rows: dict[str, pa.Array]) -> Sequence[StoredMessage]:
 def _place(column: pa.Array, buffer: int, width: int) -> int:
     address: int = column.buffers()[buffer].address + column.offset * width
     return address
-
-
-def _bodies(column: pa.Array) -> Iterator[memoryview]:
-    """Without a copy of each."""
-    ends, data = column.buffers()[1:]
-    view = memoryview(b"" if data is None else data)
-    until = memoryview(ends).cast("i")[column.offset : column.offset + len(column) + 1]
-    return (view[start:end] for start, end in pairwise(until))
 
 
 def _one_by_one(rows: dict[str, pa.Array]) -> list[StoredMessage]:

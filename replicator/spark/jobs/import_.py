@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from replicator.errors import ReplicatorError
@@ -37,6 +38,8 @@ __all__ = ["Archived", "ImportJob", "import_all", "importing"]
 
 #: The channel may hold the memory budget divided by this.
 _SHARE: Final = 4
+#: Reads that one turn of a thread is for; each gives a few messages.
+_AT_ONCE: Final = 8
 
 
 class Archived(NamedTuple):
@@ -228,8 +231,10 @@ class _ArchiveTask:
     async def _read(self) -> None:
         """Reads as far ahead as it may; messages that the archive lacks count as gaps."""
         try:
-            while (messages := await self._location.run(next, self._chunks, None)) is not None:
-                self._put(messages, offsets_of(messages)[-1] + 1)
+            while chunks := await self._location.run(self._some):
+                for messages in chunks:
+                    self._put(messages, offsets_of(messages)[-1] + 1)
+                await asyncio.sleep(0)  # what was read is sent while more is read, also where no thread reads it
                 while self._channel.size * _SHARE > self._budget.limit:
                     self._room.clear()
                     await self._room.wait()
@@ -240,6 +245,9 @@ class _ArchiveTask:
         else:
             self._put([], self._end)
             self._channel.fail(SourceEnded("everything was read"))
+
+    def _some(self) -> list[Sequence[StoredMessage]]:
+        return list(islice(self._chunks, _AT_ONCE))
 
     def _put(self, messages: Sequence[StoredMessage], end: int) -> None:
         kept, copies = select(messages, self._options, self._state.topic, self._state.counters)
