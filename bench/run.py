@@ -123,7 +123,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         group_queues=[1_000] if quick else [2_000, 10_000, 20_000],
         thin=[
             Load(queues=queues, rate=rate, seconds=5 if quick else 20, warm_seconds=5 if quick else 10)
-            for queues in ([64] if quick else [512, 4_000, 10_000])
+            for queues in ([64] if quick else map(int, options.queues.split(",")))
             for rate in ([500] if quick else [500, 2_000, 10_000])
         ],
         cores_messages=400_000 if quick else 8_000_000,
@@ -154,6 +154,8 @@ def main() -> None:
     )
     parser.add_argument("--messages", type=int, help="in the full topic (500,000)")
     parser.add_argument("--sizes", default="1024,200", metavar="BYTES,…", help="of bodies (1024,200)")
+    queues = "512,4000,10000"
+    parser.add_argument("--queues", default=queues, metavar="N,…", help=f"of topics with thin traffic ({queues})")
     parser.add_argument("--rounds", type=int, help="of each contender (3)")
     parser.add_argument("--replicator", default="", metavar="COMMAND", help="instead of the installed one")
     parser.add_argument(
