@@ -35,7 +35,7 @@ nightly: style $(TOOLS) ## All checks and all tests, and the floor of branch cov
 	@$(MAKE) --no-print-directory coverage ARGS=
 
 compatibility: $(STAMP) ## Run and record the tests of docs/COMPATIBILITY.md, and write it (ARGS goes to pytest: -k for some)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup --compatibility docs/compatibility.json $(ARGS); tests=$$?; \
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup --compatibility=docs/compatibility.json $(ARGS); tests=$$?; \
 	$(BIN)/python -m tools.compatibility_page && exit $$tests
 
 check: style ## All that needs no brokers, no Spark and no network, in two minutes (ARGS goes to pytest)

@@ -46,13 +46,14 @@ DEFAULT_DELAYS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
     """The settings of a broker that matter to us: which broker of which cluster it is, whether it is a slave now,
-    and how large a message, or a batch, may be (bytes).
+    how large a message, or a batch, may be (bytes), and whether it fills light message queues.
     """
 
     max_message_size: int
     name: str = ""
     cluster: str = ""
     is_slave: bool = False
+    has_light_queues: bool = False
 
 
 async def read_settings(broker: Endpoint) -> dict[str, str]:
@@ -77,6 +78,7 @@ def _config(values: Mapping[str, str]) -> BrokerConfig:
         name=values.get("brokerName", ""),
         cluster=values.get("brokerClusterName", ""),
         is_slave=values.get("brokerRole") == "SLAVE",
+        has_light_queues=values.get("enableLmq") == values.get("enableMultiDispatch") == "true",
     )
 
 

@@ -138,7 +138,10 @@ class RouteTopics:
         names |= self.parked
         left = {topic: self._left(topic) for topic in names}
         protected = names.keys() - self.parked.keys() if self.settings.protect_target else ()
-        plans = plan_topics(source, target, known, names, forgotten=gone, left=left, protected=protected)
+        without = [name for name, each in self._context.target.configs.items() if not each.has_light_queues]
+        plans = plan_topics(
+            source, target, known, names, forgotten=gone, left=left, protected=protected, no_light_queues=without
+        )
         return sorted([*plans, *away], key=lambda plan: plan.topic)
 
     def _left(self, topic: str) -> frozenset[Queue]:

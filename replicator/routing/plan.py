@@ -38,8 +38,6 @@ def unsupported(config: TopicConfig) -> str:
         return "it has a batch consume queue (queue.type=BatchCQ), whose offsets do not count messages"
     if config.attributes.get("cleanup.policy") == "COMPACTION":
         return "it is compacted (cleanup.policy=COMPACTION): its offsets have gaps that do not mean losses"
-    if config.attributes.get("message.type") == "LITE":
-        return "it is a lite topic (message.type=LITE): copies would not get into its light queues"
     if config.static:
         return (
             "it is a static topic (updateStaticTopic), whose queues and offsets are those of a mapping over brokers"
@@ -60,7 +58,7 @@ def _too_many(queue_map: QueueMap) -> str:
 
 def _moved_levels(source: Mapping[str, TopicConfig], queue_map: QueueMap) -> str:
     """Why the levels of a PRIORITY topic would not be kept, which are its queue numbers; empty when they are."""
-    if all(config.attributes.get("message.type") != "PRIORITY" for config in source.values()):
+    if not _is_of_kind("PRIORITY", source):
         return ""
     for queue, target in sorted(queue_map.items()):
         if queue.queue_id != target.queue_id:
@@ -69,6 +67,28 @@ def _moved_levels(source: Mapping[str, TopicConfig], queue_map: QueueMap) -> str
                 f" {target}: a target with as many brokers as the source keeps them"
             )
     return ""
+
+
+def _without_lite_topics(name: str, target_name: str, brokers: Collection[str]) -> str:
+    """Why copies would not get into their lite topics, which are light queues; empty when they do.
+
+    Args:
+        brokers: those of its queues at the target that fill no light queues.
+    """
+    if name != target_name:
+        return (
+            "it is a lite topic (message.type=LITE), which its messages name: it must keep its name at the target"
+        )
+    if brokers:
+        return (
+            "it is a lite topic (message.type=LITE), and there are no light message queues on target broker"
+            f" {', '.join(sorted(brokers))}: set enableLmq and enableMultiDispatch to true there, and restart it"
+        )
+    return ""
+
+
+def _is_of_kind(kind: str, source: Mapping[str, TopicConfig]) -> bool:
+    return any(config.attributes.get("message.type") == kind for config in source.values())
 
 
 def chosen_names(
@@ -103,6 +123,7 @@ def plan_topics(
     forgotten: Collection[str] = (),
     left: Mapping[str, Collection[Queue]] = MappingProxyType({}),
     protected: Collection[str] = (),
+    no_light_queues: Collection[str] = (),
 ) -> list[TopicPlan]:
     """A plan for each of `names` that the source has.
 
@@ -116,6 +137,7 @@ def plan_topics(
         left: target queues that nothing may go to, by source topic.
         protected: those of `names` that applications may not write to at the target: where they are new there, they
             are read-only from the beginning.
+        no_light_queues: brokers of the target that fill none.
     """
     plans = []
     maps = {name: known.get(name, {}) for name in names}
@@ -137,6 +159,7 @@ def plan_topics(
             forgotten=forgotten,
             left={*left.get(name, ()), *beside},
             perm=READABLE if name in protected else READABLE | WRITABLE,
+            no_light_queues=no_light_queues,
         )
         maps[name] = plan.queue_map
         plans.append(plan)
@@ -153,6 +176,7 @@ def _plan_topic(
     forgotten: Collection[str],
     left: Collection[Queue],
     perm: int,
+    no_light_queues: Collection[str],
 ) -> TopicPlan:
     there = [topics[target_name] for topics in target.values() if target_name in topics]
     odd = (f"at the target {unsupported(each)}" for each in there if each.static or each.queues > MAX_QUEUES)
@@ -166,6 +190,9 @@ def _plan_topic(
     existing = queues_of(target, target_name)
     queue_map = extend(known, queues, list(target), left=left, existing=existing)
     problem = _too_many(queue_map) or _moved_levels(source, {queue: queue_map[queue] for queue in queues})
+    if _is_of_kind("LITE", source):
+        without = {queue.broker for queue in queue_map.values()} & {*no_light_queues}
+        problem = problem or _without_lite_topics(name, target_name, without)
     if problem:
         return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=problem)
     model = replace(next(iter(source.values())), perm=perm)

@@ -34,6 +34,8 @@ DEFAULT = 4 * 1024 * 1024
         (b"maxMessageSize=65536\nenablePropertyFilter=true\n", BrokerConfig(65536)),
         (b"brokerName=a\r\nmaxMessageSize=1\r\n", BrokerConfig(1, name="a")),
         (b"brokerName=a\nbrokerClusterName=c", BrokerConfig(DEFAULT, name="a", cluster="c")),
+        (b"enableLmq=true\nenableMultiDispatch=true", BrokerConfig(DEFAULT, has_light_queues=True)),
+        (b"enableLmq=true\nenableMultiDispatch=false", BrokerConfig(DEFAULT)),
         (b"maxMessageSize=\nx\n=\nenablePropertyFilter=false", BrokerConfig(DEFAULT)),
         (b"maxMessageSize=-1\n", BrokerConfig(DEFAULT)),
         (b"\xff=\xfe\n", BrokerConfig(DEFAULT)),

@@ -40,7 +40,7 @@ def _topics(store: Store, target: dict[str, dict[str, TopicConfig]], pattern: st
         source=SimpleNamespace(
             topics={"a": {"orders": ORDERS}}, complete={"a"}, cluster=SimpleNamespace(name_topics=list)
         ),
-        target=SimpleNamespace(topics=target),
+        target=SimpleNamespace(topics=target, configs={}),
         identity=Identity("east", "west"),
         store=store,
         group="",

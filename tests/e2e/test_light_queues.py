@@ -1,4 +1,4 @@
-"""Messages that have light message queues (LMQ) are in those of the target, too, in their order."""
+"""Messages in light message queues (LMQ), or in lite topics, are in those of the target, too, in their order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from replicator.protocol.properties import find
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.e2e.test_audit import verified
 from tests.support.scene import Scene, SceneOf
-from tests.support.traffic import connected, raw_topic, send, send_alone
+from tests.support.traffic import connected, create_topic, judge, raw_topic, send, send_alone
 from tests.support.worker import until
 
 LMQ = {"enableLmq": "true", "enableMultiDispatch": "true"}
@@ -84,6 +84,34 @@ async def test_light_queues_of_5x(scene: SceneOf) -> None:
         await assert_light_queues(route, EACH)
         await until(lambda: verified(worker, route.topic), what="all verified")
         assert worker.metric("audit_differences_total") == 0
+
+
+async def test_lite_topics(scene: SceneOf) -> None:
+    """Of 5.5.0: each is a light queue, and messages name it in a property of its own."""
+    async with scene(source=of("5.5.0", "east"), target=of("5.5.0", "west"), queues=2) as route:
+        topic = f"{route.topic}-lite"
+        await create_topic(route.source, topic, queues=2, attributes={"message.type": "LITE"})
+        async with (
+            connected(route.source) as client,
+            route.worker("--topics", topic) as worker,
+        ):
+            for i in range(EACH):
+                for queue_id, lite in enumerate("ab"):  # a Proxy has each in one queue
+                    properties = {"KEYS": f"k{i}", "__LITE_TOPIC": lite}
+                    await send_alone(client, "east-a", topic, queue_id, b"%d" % i, properties)
+            await worker.caught_up(topic, 2 * EACH)
+            verdict = await judge(route.source, route.target, topic)
+            assert (verdict.clean, verdict.copies) == (True, 2 * EACH), verdict.report()
+            expected = [b"%d" % i for i in range(EACH)]
+            for name in (f"%LMQ%${topic}${lite}" for lite in "ab"):
+
+                async def dispatched(name: str = name) -> bool:
+                    return len(await light_queue(route.target, name)) == EACH
+
+                await until(dispatched, what=f"the target has dispatched {name}")
+                assert await light_queue(route.source, name) == await light_queue(route.target, name) == expected
+            await until(lambda: verified(worker, topic), what="all verified")
+            assert worker.metric("audit_differences_total") == 0
 
 
 async def test_light_queues_of_4x_and_a_worker_that_is_killed(scene: SceneOf) -> None:

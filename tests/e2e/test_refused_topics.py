@@ -60,7 +60,7 @@ NEW = ClusterSpec(name="west", version="5.5.0")
 @pytest.mark.parametrize(
     ("source", "kinds"),
     [
-        (WIDE_NEW, {lite: "message.type=LITE", priority: "message.type=PRIORITY", static: "static topic"}),
+        (WIDE_NEW, {lite: "set enableLmq", priority: "message.type=PRIORITY", static: "static topic"}),
         (WIDE, {static: "static topic", compacted: "cleanup.policy=COMPACTION"}),
     ],
     ids=lambda each: each.version if isinstance(each, ClusterSpec) else "kinds",

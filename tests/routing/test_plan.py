@@ -114,7 +114,6 @@ def test_plans_are_sorted_and_selected() -> None:
     [
         ({"queue.type": "BatchCQ"}, "BatchCQ"),
         ({"cleanup.policy": "COMPACTION"}, "compacted"),
-        ({"message.type": "LITE"}, "message.type=LITE"),
     ],
 )
 def test_what_cannot_be_copied_says_why(attributes: dict[str, str], words: str) -> None:
@@ -157,6 +156,21 @@ def test_priorities_that_would_be_moved_are_refused() -> None:
     assert "b/0 would be x/4" in made.problem
     assert made.writes == ()
     assert made.queue_map == {}
+
+
+def test_lite_topics_need_light_queues_and_their_names() -> None:
+    """One broker of the target has none; it is asked for where it gets a queue."""
+    attributes = {"message.type": "LITE"}
+    source: Topics = {"a": {"T": topic(read=1, attributes=attributes)}}
+    for broker, words in (("x", "on target broker x: set enableLmq"), ("y", "")):
+        target: Topics = {"x": {}, "y": {}}
+        known: dict[str, QueueMap] = {"T": {Queue("a", 0): Queue(broker, 0)}}
+        (made,) = plan_topics(source, target, known, {"T": "T"}, no_light_queues=["x"])
+        assert (words in made.problem, bool(made.writes)) == (True, not words), made
+    (made,) = plan(source, {"x": {}}, template="{source}_{topic}")
+    assert "must keep its name" in made.problem
+    (made,) = plan_topics({"a": {"T": topic()}}, {"x": {}}, {}, {"T": "T"}, no_light_queues=["x"])
+    assert not made.problem, "it is not a lite topic"
 
 
 def test_priorities_that_were_moved_before_are_refused() -> None:

@@ -135,6 +135,11 @@ FEATURES: Final = (
         "tests/e2e/test_light_queues.py::test_light_queues_of_5x",
     ),
     Feature(
+        "messages of lite topics get into those of the target",
+        "tests/e2e/test_light_queues.py::test_lite_topics",
+        "before 5.5 there are none",
+    ),
+    Feature(
         "a controller elects another master at the source",
         "tests/e2e/test_controller_mode.py::test_at_the_source",
         "4.9 has no controller",

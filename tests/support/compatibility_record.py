@@ -71,14 +71,15 @@ class Recorder:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test is reported when it was set up, run and torn down; a second attempt begins with another setup."""
-        outcomes = self._outcomes.setdefault(report.nodeid, set())
+        test = _without_group(report.nodeid)
+        outcomes = self._outcomes.setdefault(test, set())
         if report.when == "setup":
             outcomes.clear()
         outcomes.add(report.outcome)
         if report.when == "teardown" and "skipped" not in outcomes:
             found = {str(pair) for name, pair in report.user_properties if name == _PROPERTY}
             versions = {(source, target) for source, _, target in (pair.partition(_TO) for pair in found)}
-            self._keep(report.nodeid, versions, passed=outcomes == {"passed"})
+            self._keep(test, versions, passed=outcomes == {"passed"})
 
     def _keep(self, test: str, versions: set[Pair], *, passed: bool) -> None:
         results = read(self._path)
@@ -107,7 +108,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _hold(Path(path or RECORD), (item.nodeid for item in items), forget=path is not None)
     yield
     if path:
-        items[:] = [item for item in items if item.nodeid.partition("[")[0] in _TESTS]
+        items[:] = [item for item in items if _without_group(item.nodeid).partition("[")[0] in _TESTS]
+
+
+def _without_group(test: str) -> str:
+    """The id of a test without what `--dist loadgroup` puts behind it."""
+    name, _, group = test.rpartition("@")
+    return test if not name or "]" in group else name
 
 
 def _hold(path: Path, collected: Iterable[str], *, forget: bool) -> None:
