@@ -14,6 +14,7 @@ from replicator.routing.task_id import TaskId
 from replicator.state.connector_configs import Connector, State
 from replicator.state.queue_records import offset_of
 from replicator.state.record import Kind
+from replicator.worker.halted_topics import told_whole
 from replicator.worker.worker import Worker
 
 __all__ = ["GroupView", "source_away"]
@@ -26,8 +27,6 @@ _AWAY: Final = {
     "reason": "the source is away; the numbers are those that were published last",
     "severity": 0,
 }
-#: States of topics of which one worker tells for all, once the others have ended their tasks.
-_HALTED: Final = (Phase.PAUSED, Phase.STOPPED)
 #: What is added up over the workers that have queues of a topic.
 _SUMMED: Final = (
     *("queues", "failed", "waiting", "stalled", "copied", "lag_messages"),
@@ -198,13 +197,7 @@ class GroupView:
         """What each worker told of topics; of one whose queues are all halted, what the one tells that has all."""
         store, connectors = self._worker.store, self._worker.connectors.all()
         told = [topic for _, status in self._statuses() for topic in status["topics"]]
-        whole = {}
-        for topic in told:
-            name, connector = topic["topic"], connectors.get(topic["connector"])
-            if connector is None or topic["state"] != connector.state or topic["state"] not in _HALTED:
-                continue
-            if topic["queues"] >= len(store.queue_map(connector.name, name)):
-                whole[connector.name, name] = topic
+        whole = told_whole(told, store, connectors)
         yield from (each for each in told if whole.get((each["connector"], each["topic"]), each) is each)
 
     def problems(self, connector: Connector | None = None) -> dict[str, str]:

@@ -67,8 +67,11 @@ class Progress:
             began = time.thread_time()
             sums.add(part)
             cost += time.thread_time() - began
+        me = self._group.coordinator.me
+        before = self._store.state.get(Kind.STATUS, me)
+        topics = sums.topics()
         status = {
-            "topics": sums.topics(),
+            "topics": [*topics, *self._halted.still_to_tell((before or {}).get("topics", ()), topics)],
             "problems": _printable(self._routes.problems),
             "connector_problems": {
                 name: _printable(problems) for name, problems in self._routes.connector_problems.items()
@@ -77,8 +80,7 @@ class Progress:
             "events": recent_events.noticed(self._began),
             "rates": self._routes.rate_uses(),
         }
-        me = self._group.coordinator.me
-        if status != self._store.state.get(Kind.STATUS, me):
+        if status != before:
             self._store.put(Kind.STATUS, me, status)
         if status["rates"]:  # all tasks of the group are counted for it: only where there is something to divide
             self._routes.share_rates()

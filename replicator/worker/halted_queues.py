@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -23,7 +23,9 @@ from replicator.routing.message_queue import MessageQueue
 from replicator.routing.queue_map import Queue
 from replicator.routing.state import Phase, QueueState
 from replicator.state.connector_configs import Connector, Connectors, State
+from replicator.state.record import Kind
 from replicator.worker.connectors import Routes
+from replicator.worker.halted_topics import Told, still_to_tell
 
 __all__ = ["HaltedQueues"]
 
@@ -78,6 +80,13 @@ class HaltedQueues:
         """Without those whose tasks have started since, on any worker: who runs them tells of them."""
         running = self._running()
         return [state for key, state in self._states.items() if self._tasks[key] not in running]
+
+    def still_to_tell(self, before: Iterable[Told], now: Iterable[Told]) -> list[Told]:
+        """What this worker goes on to tell of topics beside `now`, as `before`, until one worker tells of all."""
+        store, others = self._context.store, self._coordinator.membership.others
+        statuses = [status for name in others if (status := store.state.get(Kind.STATUS, name)) is not None]
+        theirs = (topic for status in statuses for topic in status["topics"])
+        return still_to_tell(before, now, theirs, store, self._connectors.all())
 
     def _running(self) -> set[str]:
         coordinator = self._coordinator

@@ -49,7 +49,7 @@ async def _publish(paged: PagedWorker, problems: dict[str, dict[str, str]]) -> N
     cast("Any", routes).share_rates = lambda: None
     routes.rate_uses()  # so that there is something to say of them
     group: Any = SimpleNamespace(coordinator=SimpleNamespace(me="w1"))
-    halted = cast("Any", SimpleNamespace(states=[]))
+    halted = cast("Any", SimpleNamespace(states=[], still_to_tell=lambda *_: []))
     await Progress(paged.store, group, routes, halted, cast("Any", None))._put_status()
     fit(Kind.STATUS, "w1", [1, "w1"], paged.store.state.get(Kind.STATUS, "w1"), now=time.time())
 

@@ -24,7 +24,8 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is logged is remembered, without what other tests have logged: no event is left out as their repeat, or
     because theirs fill the list.
     """
-    monkeypatch.setattr(recent_events, "_events", deque(maxlen=500))
+    for name in ("_asked_for", "_others"):
+        monkeypatch.setattr(recent_events, name, deque(maxlen=500))
     configure(terminal=False)
     log_repeats(now=True)
     yield

@@ -24,7 +24,7 @@ from replicator.state.store import Store
 from replicator.worker.checkpointer import Progress
 from tests.support.worker import until
 
-HALTED = cast("Any", SimpleNamespace(states=[]))
+HALTED = cast("Any", SimpleNamespace(states=[], still_to_tell=lambda *_: []))
 
 
 class SlowStore(Store):
