@@ -10,6 +10,7 @@ __all__ = [
     "DECIDED_TOPIC",
     "HALF_TOPIC",
     "INTERNAL_PREFIX",
+    "LIGHT_PREFIX",
     "RETRY_PREFIX",
     "SCHEDULE_TOPIC",
     "TIMER_TOPIC",
@@ -24,6 +25,9 @@ INTERNAL_PREFIX: Final = "replicator_sys_"
 RETRY_PREFIX: Final = "%RETRY%"
 #: And that of what it has given up.
 DEAD_LETTER_PREFIX: Final = "%DLQ%"
+
+#: In front of the name of a light message queue (LMQ), which is no topic.
+LIGHT_PREFIX: Final = "%LMQ%"
 
 #: Where brokers keep messages of delay levels, of the timer (5.x), half messages, and which of these were committed
 #: or rolled back.
@@ -50,7 +54,7 @@ _SYSTEM: Final = frozenset(
         "DefaultHeartBeatSyncerTopic",
     }
 )
-_SYSTEM_PREFIXES: Final = ("rmq_sys_", RETRY_PREFIX, DEAD_LETTER_PREFIX, "%LMQ%", "%SYS%", INTERNAL_PREFIX)
+_SYSTEM_PREFIXES: Final = ("rmq_sys_", RETRY_PREFIX, DEAD_LETTER_PREFIX, LIGHT_PREFIX, "%SYS%", INTERNAL_PREFIX)
 _REPLIES: Final = "_REPLY_TOPIC"
 
 

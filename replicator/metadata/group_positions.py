@@ -17,6 +17,7 @@ from replicator.metadata.clusters import Tables
 from replicator.metadata.group_register import GroupRegister
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.held_record import HeldQueue
+from replicator.metadata.light_queue_offsets import said_of_light_queues
 from replicator.metadata.offsets import CopiedQueue, GroupQueue
 from replicator.metadata.pop_checkpoints import REVIVE_GROUP, REVIVE_PREFIX, Consumption, InFlight
 from replicator.metadata.pop_log import PopLog
@@ -69,7 +70,7 @@ class GroupPositions:
         self._known: Mapping[str, OffsetTable] = {}
         #: The offsets at the target as they were before.
         self._before: Mapping[str, OffsetTable] = {}
-        #: Why it is not known what POP consumers hold.
+        #: Why it is not known what POP consumers hold; and offsets that are not carried over.
         self.problems: list[str] = []
         #: What they held at source brokers, as somebody else saw it later: it counts for those that are away.
         self.recorded: Callable[[], Iterable[HeldQueue]] = tuple
@@ -82,7 +83,8 @@ class GroupPositions:
         consumed = await self.consumed.refresh()
         there = await self.there.refresh()
         held = await self._pop.in_flight(consumed)
-        self.problems = sorted(self._pop.problems.values())
+        light = said_of_light_queues(consumed.values(), self._selector.selects)
+        self.problems = sorted([*self._pop.problems.values(), *light])
         self.failures = self._pop.behind | self.consumed.failures | self.there.failures
         self._unresponsive = UnresponsiveBrokers(self.consumed.failures)
         explained = self._explained(consumed)

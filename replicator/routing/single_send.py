@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from replicator.client.system_topics import LIGHT_PREFIX
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import LIGHT_QUEUES, find, without
 
@@ -21,7 +22,7 @@ _NO_TEXT: Final = "its properties are not UTF-8, which a single send requires: t
 #: 5.5.0 puts a single send with it into the queue of that number.
 _PRIORITY: Final = b"_SYS_MSG_PRIORITY_"
 
-_LIGHT: Final = b"%LMQ%"
+_LIGHT: Final = LIGHT_PREFIX.encode()
 
 
 def without_delay(raw: bytes) -> bytes:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+from replicator.client.offsets import commit_offset
 from replicator.client.pull import pull
 from replicator.protocol.properties import find
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.e2e.test_audit import verified
+from tests.support.offsets import make_group
+from tests.support.readiness import asked
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, judge, raw_topic, send, send_alone
-from tests.support.worker import until
+from tests.support.worker import SYNC_QUICKLY, until
 
 LMQ = {"enableLmq": "true", "enableMultiDispatch": "true"}
 #: Messages of each of two queues.
@@ -93,7 +96,7 @@ async def test_lite_topics(scene: SceneOf) -> None:
         await create_topic(route.source, topic, queues=2, attributes={"message.type": "LITE"})
         async with (
             connected(route.source) as client,
-            route.worker("--topics", topic) as worker,
+            route.worker("--topics", topic, *SYNC_QUICKLY) as worker,
         ):
             for i in range(EACH):
                 for queue_id, lite in enumerate("ab"):  # a Proxy has each in one queue
@@ -112,6 +115,10 @@ async def test_lite_topics(scene: SceneOf) -> None:
                 assert await light_queue(route.source, name) == await light_queue(route.target, name) == expected
             await until(lambda: verified(worker, topic), what="all verified")
             assert worker.metric("audit_differences_total") == 0
+            await make_group(route.source, "lite-consumers")
+            await commit_offset(client.master("east-a"), "lite-consumers", f"%LMQ%${topic}$a", 0, 7)
+            problems = (await asked(worker, "GET", "readiness"))["pending"]["problems"]
+            assert any(f"of lite-consumers in %LMQ%${topic}$a" in each for each in problems), problems
 
 
 async def test_light_queues_of_4x_and_a_worker_that_is_killed(scene: SceneOf) -> None:

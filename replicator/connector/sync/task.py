@@ -141,7 +141,7 @@ class SyncTask:
 
     @property
     def in_flight_problems(self) -> list[str]:
-        """Why it was not known at the last look what POP consumers hold."""
+        """Why it was not known at the last look what POP consumers hold; and offsets that are not carried over."""
         return self._syncer.places.problems
 
     async def places(self) -> list[GroupQueue]:
