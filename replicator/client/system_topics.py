@@ -26,7 +26,7 @@ RETRY_PREFIX: Final = "%RETRY%"
 #: And that of what it has given up.
 DEAD_LETTER_PREFIX: Final = "%DLQ%"
 
-#: In front of the name of a light message queue (LMQ), which is no topic.
+#: In front of the name of a light message queue (LMQ), which is not a topic.
 LIGHT_PREFIX: Final = "%LMQ%"
 
 #: Where brokers keep messages of delay levels, of the timer (5.x), half messages, and which of these were committed
