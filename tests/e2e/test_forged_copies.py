@@ -6,12 +6,10 @@ from functools import partial
 from pathlib import Path
 from time import time
 
-from replicator.group.wire import read_message
 from replicator.routing.provenance import read
 from replicator.settings.secret_file import write_secret
-from replicator.state.record import Kind
 from tests.support.alerts import fires, rests, watching
-from tests.support.forger import CONTROL, recorded
+from tests.support.forger import told_positions
 from tests.support.readiness import asked, health
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, raw_topic, send
@@ -124,7 +122,7 @@ async def test_workers_with_different_secrets_do_not_copy_twice(scene: SceneOf, 
         ):
             await route.produce(20)
             await worker.caught_up(route.topic, 20)
-            await until(partial(told_position, route), what="the group is told how far it is")
+            await until(partial(told_positions, route.source, f"{route.topic}-group"))
             copied = 20
             for flags in ((*group, str(tmp_path / "two")),) * 2 + (accepting,):
                 async with route.worker(*flags, at="other") as other:
@@ -142,16 +140,6 @@ async def test_workers_with_different_secrets_do_not_copy_twice(scene: SceneOf, 
                     await fires(prometheus, "OtherSecret")
                 await rests(prometheus, "OtherSecret")
         assert await has_copied(route, *range(copied))
-
-
-async def told_position(route: Scene) -> bool:
-    """Whether a worker of the group has said on the control topic how far it has copied: of two that begin before
-    that, both give way.
-    """
-    group = f"{route.topic}-group"
-    said = [body.partition(b"\n") for body in (await recorded(route.source))[CONTROL]]
-    told = [read_message(body) for line, _, body in said if line.endswith(b" " + group.encode())]
-    return any(record.kind is Kind.POSITION for each in told for record in each.records()[0])
 
 
 async def test_who_gave_way_copies_nothing_until_it_is_restarted(scene: SceneOf, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.support.accounts import account
 from tests.support.accounts import topic as topic_rule
 from tests.support.acl_scene import NEW, OLD, a_scene
 from tests.support.clusters import ClusterPool
-from tests.support.forger import CONTROL, SINK, SOURCE, SYSTEM, Forger, recorded, records
+from tests.support.forger import CONTROL, SINK, SOURCE, SYSTEM, Forger, recorded, records, told_positions
 from tests.support.group import EAST, WEST, share, workers_of
 from tests.support.guarded import access
 from tests.support.traffic import connected, create_topic, produce
@@ -199,6 +199,7 @@ async def test_a_signed_group_obeys_its_own_workers_alone(
         for worker in workers:
             await worker.start()
         await until(partial(share, workers, 2))
+        await until(partial(told_positions, source, group))
         deletion = records(group, ("connector", "route", [BIG, "evil"], None))
         for signer in (None, Signer("x" * 32)):
             async with forging(source, signer) as forger:

@@ -9,11 +9,12 @@ from typing import Any, Final
 from replicator.client.cluster import Cluster as Client
 from replicator.group.membership import Heartbeat
 from replicator.group.signature import Signer
-from replicator.group.wire import write_heartbeat
+from replicator.group.wire import read_message, write_heartbeat
 from replicator.sandbox import Cluster
+from replicator.state.record import Kind
 from tests.support.traffic import raw_topic, send
 
-__all__ = ["CONTROL", "SINK", "SOURCE", "SYSTEM", "Forger", "recorded", "records"]
+__all__ = ["CONTROL", "SINK", "SOURCE", "SYSTEM", "Forger", "recorded", "records", "told_positions"]
 
 CONTROL: Final = "replicator_sys_control"
 SOURCE: Final = "replicator_sys_source_online"
@@ -32,6 +33,13 @@ async def recorded(cluster: Cluster) -> dict[str, list[bytes]]:
         topic: [message.body[4:] for queue in (await raw_topic(cluster, topic)).values() for message in queue]
         for topic in SYSTEM
     }
+
+
+async def told_positions(cluster: Cluster, group: str) -> bool:
+    """Whether a worker of `group` has said how far it is. One that hears another secret before that gives way."""
+    said = [body.partition(b"\n") for body in (await recorded(cluster))[CONTROL]]
+    told = [read_message(body) for line, _, body in said if line.endswith(b" " + group.encode())]
+    return any(record.kind is Kind.POSITION for each in told for record in each.records()[0])
 
 
 class Forger:
