@@ -134,7 +134,7 @@ class Parking:
         they can: a waiting message has its properties. One that takes another back has not.
         """
         kind, expression = options.subscription
-        by_sql = Subscription(kind, f"({expression}) OR {RECALL} IS NOT NULL")
+        by_sql = Subscription(kind, f"({expression}) OR {RECALL.decode()} IS NOT NULL")
         return replace(
             options,
             subscription=by_sql if kind == "SQL92" else EVERYTHING,

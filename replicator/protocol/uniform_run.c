@@ -1,7 +1,8 @@
 /* Stored messages, as the answer to a pull brings them, made the entries of a batch.
  *
  * It does what message.py, properties.py and provenance.py do for one message after the other, for messages that
- * are alike. Whatever is not as expected is left to them: nothing here judges, reports, allocates or keeps.
+ * are alike. Whatever is not as expected is left to them: nothing here judges, reports, allocates or keeps anything
+ * but a table.
  * The layouts are described in message.py and batch.py. All lengths come from a peer.
  */
 #define _GNU_SOURCE

@@ -59,7 +59,7 @@ _REAL_TOPIC: Final = b"REAL_TOPIC"
 _REAL_QUEUE: Final = b"REAL_QID"
 _TIMER_DUE: Final = b"TIMER_OUT_MS"
 #: Only what takes a message of the timer back has it.
-RECALL: Final = "TIMER_DEL_UNIQKEY"
+RECALL: Final = b"TIMER_DEL_UNIQKEY"
 
 #: Brokers set or change them between the parked message and the delivered one.
 _NAMES: Final = (
@@ -125,12 +125,12 @@ def real_topic(raw: bytes) -> str:
 
 def is_recall(raw: bytes) -> bool:
     """Whether a record of the timer takes back a message instead of being one."""
-    return properties.find(raw, RECALL.encode()) is not None
+    return properties.find(raw, RECALL) is not None
 
 
 def recalled(raw: bytes) -> bytes | None:
     """By what a record of the timer takes back a message, as in `Parked.recalls`; None if it takes back none."""
-    return properties.find(raw, RECALL.encode())
+    return properties.find(raw, RECALL)
 
 
 def due_of(message: StoredMessage, level: int | None, delays: Sequence[int]) -> int | None:

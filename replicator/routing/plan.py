@@ -69,17 +69,21 @@ def _moved_levels(source: Mapping[str, TopicConfig], queue_map: QueueMap) -> str
     return ""
 
 
-def _without_lite_topics(name: str, target_name: str, brokers: Collection[str]) -> str:
-    """Why copies would not get into their lite topics, which are light queues; empty when they do.
-
-    Args:
-        brokers: those of its queues at the target that fill no light queues.
-    """
+def _without_lite_topics(
+    name: str,
+    target_name: str,
+    source: Mapping[str, TopicConfig],
+    queue_map: QueueMap,
+    no_light_queues: Collection[str],
+) -> str:
+    """Why copies of a LITE topic would not get into lite topics, which are light queues; empty when they do."""
+    if not _is_of_kind("LITE", source):
+        return ""
     if name != target_name:
         return (
             "it is a lite topic (message.type=LITE), which its messages name: it must keep its name at the target"
         )
-    if brokers:
+    if brokers := {queue.broker for queue in queue_map.values()} & {*no_light_queues}:
         return (
             "it is a lite topic (message.type=LITE), and there are no light message queues on target broker"
             f" {', '.join(sorted(brokers))}: set enableLmq and enableMultiDispatch to true there, and restart it"
@@ -189,10 +193,11 @@ def _plan_topic(
     queues = [Queue(broker, i) for broker, config in source.items() for i in range(config.queues)]
     existing = queues_of(target, target_name)
     queue_map = extend(known, queues, list(target), left=left, existing=existing)
-    problem = _too_many(queue_map) or _moved_levels(source, {queue: queue_map[queue] for queue in queues})
-    if _is_of_kind("LITE", source):
-        without = {queue.broker for queue in queue_map.values()} & {*no_light_queues}
-        problem = problem or _without_lite_topics(name, target_name, without)
+    problem = (
+        _too_many(queue_map)
+        or _moved_levels(source, {queue: queue_map[queue] for queue in queues})
+        or _without_lite_topics(name, target_name, source, queue_map, no_light_queues)
+    )
     if problem:
         return TopicPlan(topic=name, target_topic=target_name, queue_map=copied, problem=problem)
     model = replace(next(iter(source.values())), perm=perm)

@@ -84,7 +84,7 @@ class HaltedQueues:
     def still_to_tell(self, before: Iterable[Told], now: Iterable[Told]) -> list[Told]:
         """What this worker goes on to tell of topics beside `now`, as `before`, until one worker tells of all."""
         store, others = self._context.store, self._coordinator.membership.others
-        statuses = [status for name in others if (status := store.state.get(Kind.STATUS, name)) is not None]
+        statuses = (status for name in others if (status := store.state.get(Kind.STATUS, name)) is not None)
         theirs = (topic for status in statuses for topic in status["topics"])
         return still_to_tell(before, now, theirs, store, self._connectors.all())
 

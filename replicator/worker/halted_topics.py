@@ -7,9 +7,8 @@ they told last, so that no topic is without a lag for a moment.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
-from replicator.routing.state import Phase
 from replicator.state.connector_configs import Connector, State
 from replicator.state.store import Store
 
@@ -19,15 +18,13 @@ __all__ = ["Told", "still_to_tell", "told_whole"]
 Told = dict[str, Any]
 Key = tuple[str, str]
 
-_HALTED: Final = (Phase.PAUSED, Phase.STOPPED)
-
 
 def told_whole(told: Iterable[Told], store: Store, connectors: Mapping[str, Connector]) -> dict[Key, Told]:
     """Of what workers tell, what one of them tells of all queues of a topic that are halted."""
     found = {}
     for topic in told:
         connector = connectors.get(topic["connector"])
-        if connector is None or topic["state"] not in _HALTED or topic["state"] != connector.state:
+        if connector is None or connector.state is State.RUNNING or topic["state"] != connector.state:
             continue
         if topic["queues"] >= len(store.queue_map(connector.name, topic["topic"])):
             found[_key(topic)] = topic
@@ -46,16 +43,17 @@ def still_to_tell(
     Args:
         others: what the other workers tell.
     """
-    known, whole = {_key(topic) for topic in now}, told_whole(others, store, connectors)
-    return [
+    known = {_key(topic) for topic in now}
+    left = [
         topic
         for topic in before
         if (connector := connectors.get(topic["connector"])) is not None
         and connector.state is not State.RUNNING
         and _key(topic) not in known
-        and _key(topic) not in whole
         and store.queue_map(connector.name, topic["topic"])
     ]
+    whole = told_whole(others, store, connectors) if left else {}  # at each status of a worker: mostly none is left
+    return [topic for topic in left if _key(topic) not in whole]
 
 
 def _key(topic: Told) -> Key:

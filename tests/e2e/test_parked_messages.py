@@ -120,6 +120,17 @@ async def is_mirrored(cluster: Cluster, topic: str) -> bool:
     return any('"task"' in each and topic in each for each in told)
 
 
+async def lose_the_site(
+    source: Cluster, target: Cluster, worker: Worker, topic: str, counts: dict[str, int]
+) -> None:
+    """Kills the worker and the source, once so many messages of `topic` are parked and the target knows of it."""
+    await until(lambda: are_parked(target, topic, counts), what="all are parked")
+    await until(lambda: is_mirrored(target, topic), what="the target knows of the route's topic")
+    await worker.kill()
+    for node in source.nodes:
+        await node.kill()
+
+
 async def some_are_released(cluster: Cluster, topic: str) -> bool:
     """Whether some messages of `topic` are in it, or in the timer."""
     if (await arrived(cluster, topic)).total():
@@ -159,11 +170,7 @@ async def test_the_site_is_lost(
             sent = time.time()
             await send_waiting(source, topic, [f"delay {i}" for i in range(1000)], level=4)
             counts = {SCHEDULE_TOPIC: 1000, TIMER_TOPIC: 1100}
-            await until(lambda: are_parked(target, topic, counts), what="all are parked")
-            await until(lambda: is_mirrored(target, topic), what="the target knows of the route's topic")
-            await old.kill()
-        for node in source.nodes:
-            await node.kill()
+            await lose_the_site(source, target, old, topic, counts)
         async with Worker(source, target, tmp_path / "new", *flags) as new:
             await until(lambda: "the source is away" in health(new)[1].get("worker", ""), what="it stands by")
             await until(lambda: new.ask("GET", "/connectors/route/status")[0] == 200, what="the route is known")
@@ -210,11 +217,7 @@ async def test_the_site_is_lost_where_accounts_are_asked_for(
             await ready(old)
             await send_waiting(source, topic, delays, level=3)
             counts = {SCHEDULE_TOPIC: 20}
-            await until(lambda: are_parked(target, topic, counts), what="all are parked")
-            await until(lambda: is_mirrored(target, topic), what="the target knows of the route's topic")
-            await old.kill()
-        for node in source.nodes:
-            await node.kill()
+            await lose_the_site(source, target, old, topic, counts)
         async with Worker(source, target, tmp_path / "new", *flags, environment=environment) as new:
             await until(lambda: new.ask("GET", "/connectors/route/status")[0] == 200, what="the route is known")
             report = await asked(new, "POST", "failover", {"source_dead": True})

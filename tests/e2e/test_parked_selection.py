@@ -12,7 +12,7 @@ import pytest
 
 from replicator.client.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from replicator.sandbox import ClusterSpec
-from tests.e2e.test_parked_messages import FLAGS, are_parked, arrived, is_mirrored
+from tests.e2e.test_parked_messages import FLAGS, arrived, lose_the_site
 from tests.support.clusters import ClusterPool
 from tests.support.javatool import Order, java_produce
 from tests.support.readiness import asked, ready
@@ -52,11 +52,7 @@ async def test_what_sql_selects(
             if timers:
                 await recall(source, topic, [sent[15].msg_id], deliver_ms=due)
             counts = {SCHEDULE_TOPIC: 4} | ({TIMER_TOPIC: 5} if timers else {})
-            await until(lambda: are_parked(target, topic, counts), what="all are parked")
-            await until(lambda: is_mirrored(target, topic), what="the target knows of the route's topic")
-            await old.kill()
-        for node in source.nodes:
-            await node.kill()
+            await lose_the_site(source, target, old, topic, counts)
         async with Worker(source, target, tmp_path / "new", *flags) as new:
             await until(lambda: new.ask("GET", "/connectors/route/status")[0] == 200, what="the route is known")
             report = await asked(new, "POST", "failover", {"source_dead": True})

@@ -17,7 +17,7 @@ from tests.support.narrow import retention
 from tests.support.scene import SceneOf
 from tests.support.stores import CONFIG_V2, ONE_DATABASE, ROCKSDB, TIERED
 from tests.support.traffic import Producer
-from tests.support.worker import until
+from tests.support.worker import Worker, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -48,6 +48,15 @@ async def test_brokers_with_rocksdb_are_killed(version: str, scene: SceneOf) -> 
         await route.assert_clean()
 
 
+async def _another_leads(cluster: Ledger, worker: Worker, topic: str) -> None:
+    """The leader is killed while messages flow, and comes back when they do again."""
+    leader = await cluster.leader()
+    await leader.kill()
+    assert await cluster.leader() is not leader
+    await worker.goes_on(topic, 300)
+    await leader.start()
+
+
 @pytest.mark.parametrize("version", ["4.9.7", "5.1.4", "5.3.3", "5.5.0"])
 async def test_dledger_elects_another_leader(version: str, scene: SceneOf, tmp_path: Path) -> None:
     async with (
@@ -59,11 +68,7 @@ async def test_dledger_elects_another_leader(version: str, scene: SceneOf, tmp_p
         await source.know(route.topic)
         async with Producer(source, route.topic, per_second=500, patient=True) as producer:
             await worker.goes_on(route.topic, 300)
-            leader = await source.leader()
-            await leader.kill()
-            assert await source.leader() is not leader
-            await worker.goes_on(route.topic, 300)
-            await leader.start()
+            await _another_leads(source, worker, route.topic)
         await worker.caught_up(route.topic, producer.acknowledged, in_all=True)
         await route.assert_clean()
 
@@ -80,11 +85,7 @@ async def test_dledger_elects_another_leader_at_the_target(version: str, scene: 
         async with Producer(route.source, route.topic, per_second=500, patient=True) as producer:
             await worker.goes_on(route.topic, 300)
             await target.know(route.topic)
-            leader = await target.leader()
-            await leader.kill()
-            assert await target.leader() is not leader
-            await worker.goes_on(route.topic, 300)
-            await leader.start()
+            await _another_leads(target, worker, route.topic)
         await worker.caught_up(route.topic, producer.acknowledged, in_all=True)
         assert worker.topic(route.topic)["duplicates"] == 0
         await route.assert_clean()

@@ -12,7 +12,7 @@ import pytest
 
 from replicator.client.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from replicator.sandbox import ClusterSpec
-from tests.e2e.test_parked_messages import FLAGS, are_parked, arrived, is_mirrored
+from tests.e2e.test_parked_messages import FLAGS, arrived, lose_the_site
 from tests.spark.test_engine import BY_SPARK, began
 from tests.support.clusters import ClusterPool
 from tests.support.readiness import asked, health
@@ -43,11 +43,7 @@ async def test_the_site_is_lost(clusters: ClusterPool, tmp_path: Path, topic_nam
             await send_waiting(source, topic, timers, deliver_ms=due)
             await send_waiting(source, topic, delays, level=4)
             counts = {SCHEDULE_TOPIC: 100, TIMER_TOPIC: 100}
-            await until(lambda: are_parked(target, topic, counts), what="all are parked")
-            await until(lambda: is_mirrored(target, topic), what="the target knows of the route's topic")
-            await old.kill()
-        for node in source.nodes:
-            await node.kill()
+            await lose_the_site(source, target, old, topic, counts)
         wanted = copied + Counter([*timers, *delays])
         async with Worker(source, target, tmp_path / "new", *flags) as new:
             await until(lambda: "the source is away" in health(new)[1].get("worker", ""), what="it stands by")

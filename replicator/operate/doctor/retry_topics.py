@@ -79,7 +79,7 @@ def judge_denials(subject: str, groups: Sequence[Consumed], denials: Sequence[De
     """Of the answers about each group: brokers do not say which of them consume by POP."""
     denied = [(group, denial) for (group, _), denial in zip(groups, denials, strict=True) if denial]
     if denied:
-        names, (first, *_) = {group for group, _ in denied}, [denial for _, denial in denied]
+        names, first = {group for group, _ in denied}, denied[0][1]
         more = f", and so for {counted(len(names) - 1, 'more group')}" if len(names) > 1 else ""
         message = f"a failover could not put what POP consumers hold into retry topics: {first.message}{more}"
         yield odd("rights", subject, message, first.way_out)
