@@ -62,7 +62,7 @@ class Replicator:
     makes_topic = True
 
     def __init__(self, program: Sequence[str] = REPLICATOR) -> None:
-        self._program = list(program)
+        self.program = list(program)
 
     @classmethod
     def named(cls, text: str) -> Replicator:
@@ -73,7 +73,7 @@ class Replicator:
         if job.target_topic != job.topic:
             options += ["--rename", job.target_topic.replace(job.topic, "{topic}")]
         options += ["--worker-group", job.target_topic.replace(".*", "")]  # each round has its own group
-        return [*self._program, *options, "--store-path", str(job.directory / "store"), "--rest-port", "0"]
+        return [*self.program, *options, "--store-path", str(job.directory / "store"), "--rest-port", "0"]
 
     def environment(self, job: Job) -> dict[str, str]:
         return {"PATH": os.environ.get("PATH", ""), "HOME": str(job.directory)}

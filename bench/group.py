@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from bench.broker import Broker
@@ -41,13 +42,20 @@ class Group:
 
 
 async def group_costs(
-    program: Replicator, *, queues: Sequence[int], seconds: float, directory: Path, say: Callable[[str], None]
+    program: Replicator,
+    *,
+    queues: Sequence[int],
+    seconds: float,
+    rounds: int,
+    directory: Path,
+    say: Callable[[str], None],
 ) -> list[Group]:
-    """One run for each number of queues, each on new clusters."""
+    """Rounds for each number of queues, each on new clusters."""
     found = []
-    for count in queues:
-        async with staged(SCENARIOS["loopback"], directory=made(directory / f"group-{count}")) as stage:
-            scene = _Scene(stage, program, count, directory / f"group-{count}")
+    for turn, count in product(range(rounds), queues):
+        place = made(directory / f"group-{count}-{turn}")
+        async with staged(SCENARIOS["loopback"], directory=place) as stage:
+            scene = _Scene(stage, program, count, place)
             try:
                 found.append(await scene.play(seconds))
             finally:

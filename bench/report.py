@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bench.bulk import BULK_QUEUES, Bulk
 from bench.contender import QUEUES, Fill, Forward, Relay, Replicator, Scraped
@@ -18,6 +18,7 @@ from bench.latency import RATE, Latency
 from bench.machine import Machine
 from bench.relaying import Round
 from bench.stage import SCENARIOS, VERSION
+from bench.starts import Start
 from bench.thin import SIZE, Thin
 
 R = TypeVar("R")
@@ -41,6 +42,7 @@ class Results:
     rounds: list[Round] = field(default_factory=list)
     latencies: list[Latency] = field(default_factory=list)
     thin: list[Thin] = field(default_factory=list)
+    starts: list[Start] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
     group: list[Group] = field(default_factory=list)
     cores: list[Cores] = field(default_factory=list)
@@ -58,16 +60,16 @@ def render(results: Results) -> str:
             for size in sizes:
                 several = [r for r in results.rounds if (r.scenario, r.size) == (name, size)]
                 parts += [f"### {scenario.title}, {size:,} B a message", _throughput(several)]
-    if results.latencies:
-        parts += ["## Live latency", _latency(results.latencies)]
-    if results.thin:
-        parts += ["## Thin traffic", _thin(results.thin)]
-    if results.idle:
-        parts += ["## Idle queues", _idle(results.idle)]
-    if results.group:
-        parts += ["## A group at size", _group(results.group)]
-    if results.cores:
-        parts += ["## More than one core", _cores(results.cores)]
+    sections: tuple[tuple[str, Sequence[Any], Callable[[Any], str]], ...] = (
+        ("Live latency", results.latencies, _latency),
+        ("Thin traffic", results.thin, _thin),
+        ("Starts", results.starts, _starts),
+        ("Idle queues", results.idle, _idle),
+        ("A group at size", results.group, _group),
+        ("More than one core", results.cores, _cores),
+    )
+    for title, measured, shown in sections:
+        parts += [f"## {title}", shown(measured)] if measured else []
     if results.bulk:
         parts += ["## With Spark", _about_bulk(results.bulk)]
         for title, history in (("In memory", False), ("History on disk", True)):
@@ -201,20 +203,35 @@ def _idle(found: Iterable[Idle]) -> str:
     )
 
 
-def _group(found: Iterable[Group]) -> str:
+def _starts(found: Iterable[Start]) -> str:
+    by_name: dict[str, list[Start]] = {}
+    for each in found:
+        by_name.setdefault(each.name, []).append(each)
     rows = [
-        [
-            f"{g.queues:,}",
-            f"{g.start:.1f}",
-            f"{g.takeover:.1f}",
-            f"{g.rebalance:.1f}",
-            f"{g.cpu_share:.1%}",
-            f"{g.rss / 1e6:,.0f}",
-            f"{g.scrape_seconds:.2f}",
-            f"{g.control_rate * 3600 / 1e6:,.0f}",
-        ]
-        for g in found
+        [name, str(len(several)), _spread(several, lambda s: s.seconds, "{:.2f}")]
+        for name, several in by_name.items()
     ]
+    intro = (
+        "From the start of the process to the moment at which the target stored the message (its own timestamp); of"
+        " `--help` to the end of the process. Each route is new: its target topics are made, too."
+    )
+    return f"{intro}\n\n" + _table(["what", "rounds", "seconds"], rows)
+
+
+def _group(found: Sequence[Group]) -> str:
+    rows = []
+    for queues in dict.fromkeys(each.queues for each in found):
+        several = [each for each in found if each.queues == queues]
+        rows.append([
+            f"{queues:,}",
+            _spread(several, lambda g: g.start, "{:.1f}"),
+            _spread(several, lambda g: g.takeover, "{:.1f}"),
+            _spread(several, lambda g: g.rebalance, "{:.1f}"),
+            _spread(several, lambda g: g.cpu_share, "{:.1%}"),
+            _spread(several, lambda g: g.rss / 1e6, "{:,.0f}"),
+            _spread(several, lambda g: g.scrape_seconds, "{:.2f}"),
+            _spread(several, lambda g: g.control_rate * 3600 / 1e6, "{:,.0f}"),
+        ])  # fmt: skip
     intro = (
         f"{WORKERS} workers of one group copy topics of {TOPIC_QUEUES} queues. A start is that of all of them at"
         " once; for a takeover one is killed, and for a rebalance it is started again. Each lasts until every"

@@ -26,10 +26,11 @@ from bench.process import ContenderFailed
 from bench.relaying import Scale, relay_rounds
 from bench.report import Results, render
 from bench.stage import SCENARIOS
+from bench.starts import start_times
 from bench.thin import Load, thin_rounds
 from replicator.errors import ReplicatorError
 
-PARTS = (*SCENARIOS, "latency", "thin", "idle", "group", "cores", "bulk", "history")
+PARTS = (*SCENARIOS, "latency", "thin", "starts", "idle", "group", "cores", "bulk", "history")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +68,8 @@ async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[
             results.latencies += await latencies(movers, seconds=plan.latency_seconds, directory=place)
         elif part == "thin":
             present = [each for each in plan.contenders if each.name in (Replicator.name, Forward.name, Floor.name)]
-            results.thin += await thin_rounds(
-                present, plan.thin, rounds=plan.scale.rounds, directory=place, say=say
-            )
+            rounds = plan.scale.rounds
+            await thin_rounds(present, plan.thin, rounds=rounds, directory=place, say=say, found=results.thin)
         elif part in ("bulk", "history"):
             results.bulk += await bulk_rounds(
                 movers, plan.masters, history=part == "history", scale=plan.scale, directory=place, say=say
@@ -78,13 +78,17 @@ async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[
             ours = [each for each in movers if isinstance(each, Replicator)]
             at: dict[str, Any] = {"seconds": plan.idle_seconds, "directory": place, "say": say}
             for contender in ours:
-                if part == "cores":
+                if part == "starts":
+                    rounds = plan.scale.rounds
+                    results.starts += await start_times(contender, rounds=rounds, directory=place, say=say)
+                elif part == "cores":
                     counts = {"messages": plan.cores_messages, "rounds": plan.scale.rounds}
                     results.cores += await cores(contender, **counts, directory=place, say=say)
                 elif part == "idle":
                     results.idle += await idle_costs(contender, queues=plan.idle_queues, **at)
                 else:
-                    results.group += await group_costs(contender, queues=plan.group_queues, **at)
+                    rounds = plan.scale.rounds
+                    results.group += await group_costs(contender, queues=plan.group_queues, rounds=rounds, **at)
         save()
         shutil.rmtree(place, ignore_errors=True)
 
@@ -124,7 +128,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         thin=[
             Load(queues=queues, rate=rate, seconds=5 if quick else 20, warm_seconds=5 if quick else 10)
             for queues in ([64] if quick else map(int, options.queues.split(",")))
-            for rate in ([500] if quick else [500, 2_000, 10_000])
+            for rate in ([500] if quick else map(int, options.rates.split(",")))
         ],
         cores_messages=400_000 if quick else 8_000_000,
         masters=options.masters.split(";"),
@@ -156,6 +160,10 @@ def main() -> None:
     parser.add_argument("--sizes", default="1024,200", metavar="BYTES,…", help="of bodies (1024,200)")
     queues = "512,4000,10000"
     parser.add_argument("--queues", default=queues, metavar="N,…", help=f"of topics with thin traffic ({queues})")
+    rates = "500,2000,10000"
+    parser.add_argument(
+        "--rates", default=rates, metavar="N,…", help=f"of thin traffic, messages a second ({rates})"
+    )
     parser.add_argument("--rounds", type=int, help="of each contender (3)")
     parser.add_argument("--replicator", default="", metavar="COMMAND", help="instead of the installed one")
     parser.add_argument(
@@ -178,6 +186,7 @@ def main() -> None:
     try:
         asyncio.run(run(plan, results, directory=directory, save=save))
     except (ContenderFailed, ReplicatorError) as error:
+        save()
         raise SystemExit(f"{error}\nfiles: {directory}") from None
     shutil.rmtree(directory, ignore_errors=True)
     if not options.output:

@@ -62,9 +62,9 @@ async def thin_rounds(
     rounds: int,
     directory: Path,
     say: Callable[[str], None],
-) -> list[Thin]:
-    """Contenders take turns at each load, on the same clusters."""
-    found: list[Thin] = []
+    found: list[Thin],
+) -> None:
+    """Contenders take turns at each load, on the same clusters; what is measured is added to `found` at once."""
     async with staged(SCENARIOS["loopback"], directory=made(directory / "thin")) as stage:
         for load in loads:
             for turn in range(rounds):
@@ -73,7 +73,6 @@ async def thin_rounds(
                     name = f"thin-{load.queues}-{load.rate}-{contender.name}-{turn + 1}"
                     found.append(await _one(stage, contender, load, topic=name, directory=directory / name))
                     say(_line(found[-1]))
-    return found
 
 
 async def _one(stage: Stage, contender: Contender, load: Load, *, topic: str, directory: Path) -> Thin:
@@ -91,10 +90,12 @@ async def _one(stage: Stage, contender: Contender, load: Load, *, topic: str, di
         await source.send(topic, load.queues - 1, b"0" * DIGITS)
         await _arrived(stage, process, job, 1, seconds=_START_SECONDS)
         await _fed(stage, topic, load, range(load.warm))
-        used = process.cpu()
+        used, before = process.cpu(), sum(await source.heads(topic, queues=load.queues))
         await _fed(stage, topic, load, range(load.warm, load.total))
         used, memory = process.cpu() - used, process.memory()
-        await _arrived(stage, process, job, load.total + 1, seconds=_DRAIN_SECONDS)
+        # Nobody answers the producer: what a broker refuses because it is busy is not sent again.
+        taken = sum(await source.heads(topic, queues=load.queues))
+        await _arrived(stage, process, job, taken, seconds=_DRAIN_SECONDS)
     finally:
         await process.stopped()
     late = await _late(stage, topic, job.target_topic, load)
@@ -106,7 +107,7 @@ async def _one(stage: Stage, contender: Contender, load: Load, *, topic: str, di
         rate=load.rate,
         p50=percentile(late, 0.5),
         p99=percentile(late, 0.99),
-        cpu=used / (load.total - load.warm) * 1e6,
+        cpu=used / (taken - before) * 1e6,
         rss=memory,
     )
 
@@ -125,12 +126,7 @@ async def _arrived(stage: Stage, process: Measured, job: Job, count: int, *, sec
     deadline = time.monotonic() + seconds
     while (stored := sum(await stage.target.broker.heads(job.target_topic, queues=queues))) < count:
         if time.monotonic() > deadline or not process.running:
-            # Nobody answers the producer: what a broker refuses because it is busy is not sent again.
-            taken = sum(await stage.source.broker.heads(topic, queues=queues))
-            raise ContenderFailed(
-                f"{stored} of {count} messages of {topic} came, the source's broker has taken {taken};"
-                f" the output:\n{process.output()}"
-            )
+            raise ContenderFailed(f"{stored} of {count} messages of {topic} came; the output:\n{process.output()}")
         await asyncio.sleep(_POLL_SECONDS)
 
 

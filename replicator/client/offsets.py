@@ -25,11 +25,13 @@ class OffsetTable:
     """Per (group, topic) the offset that is next to consume in each queue of one broker.
 
     `unread` says why it is not known what POP consumers have done, where that had to be asked for and was refused.
+    `sessions` offsets are kept apart: those of groups that are light message queues themselves, as MQTT's sessions.
     """
 
     offsets: Mapping[tuple[str, str], Mapping[int, int]]
     raw: bytes
     unread: str = ""
+    sessions: int = 0
 
 
 async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) -> OffsetTable:
@@ -45,7 +47,8 @@ async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) ->
     answer = await broker.ask(Request.GET_ALL_CONSUMER_OFFSET, {}, timeout=TABLE_TIMEOUT)
     if known is not None and known.raw == answer.body:
         return known
-    table = members(members(fastjson.parse(answer.body)).get("offsetTable"))
+    told = members(fastjson.parse(answer.body))
+    table = members(told.get("offsetTable"))
     offsets = {}
     for key, queues in table.items():
         topic, at, group = key.partition("@")  # neither name can have an @
@@ -57,7 +60,7 @@ async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) ->
             offsets[group, topic] = {as_long(queue): as_long(offset) for queue, offset in members(queues).items()}
         except ValueError:
             raise ProtocolError(f"unreadable offsets of {key!r}") from None
-    return OffsetTable(offsets, answer.body)
+    return OffsetTable(offsets, answer.body, sessions=len(members(told.get("lmqOffsetTable", {}))))
 
 
 async def query_offset(broker: Endpoint, group: str, topic: str, queue_id: int) -> int | None:

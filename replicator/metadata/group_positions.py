@@ -17,8 +17,8 @@ from replicator.metadata.clusters import Tables
 from replicator.metadata.group_register import GroupRegister
 from replicator.metadata.groups import GroupSelector
 from replicator.metadata.held_record import HeldQueue
-from replicator.metadata.light_queue_offsets import said_of_light_queues
-from replicator.metadata.offsets import CopiedQueue, GroupQueue
+from replicator.metadata.light_queues import LightQueues
+from replicator.metadata.offsets import CopiedQueue, GroupQueue, QueueLookup, standing
 from replicator.metadata.pop_checkpoints import REVIVE_GROUP, REVIVE_PREFIX, Consumption, InFlight
 from replicator.metadata.pop_log import PopLog
 from replicator.metadata.remembered import Remembered
@@ -28,10 +28,7 @@ from replicator.routing import provenance
 from replicator.routing.options import Identity
 from replicator.routing.queue_map import Queue
 
-__all__ = ["GroupPositions", "QueueLookup"]
-
-#: What is known of a source queue, given its topic; None when its copy has not begun.
-QueueLookup = Callable[[str, Queue], CopiedQueue | None]
+__all__ = ["GroupPositions"]
 
 
 class GroupPositions:
@@ -60,6 +57,7 @@ class GroupPositions:
         )
         self.there = Tables(target, lambda broker, known: read_offsets(broker, known=known), masters_only=True)
         self._pop = PopLog(source)
+        self._light = LightQueues(source, target, identity, self._exact)
         self._ends = TargetEnds(target)
         self._copies = ScannedCopies(identity.source)
         # By source and target queue, since queues may move to another target.
@@ -83,8 +81,6 @@ class GroupPositions:
         consumed = await self.consumed.refresh()
         there = await self.there.refresh()
         held = await self._pop.in_flight(consumed)
-        light = said_of_light_queues(consumed.values(), self._selector.selects)
-        self.problems = sorted([*self._pop.problems.values(), *light])
         self.failures = self._pop.behind | self.consumed.failures | self.there.failures
         self._unresponsive = UnresponsiveBrokers(self.consumed.failures)
         explained = self._explained(consumed)
@@ -103,6 +99,9 @@ class GroupPositions:
                     found.append(await self._complete(place))
                 except (ClientError, ProtocolError) as error:
                     self._failed(place, error)
+        light = await self._light.read(explained, there, copied, selected, self.consumed.failures)
+        found += [each for each in light if self._register.is_taken(each.queue.target.broker, each.group)]
+        self.problems = sorted([*self._pop.problems.values(), *self._light.problems])
         self._before = there
         self._forget_unused()
         return found
@@ -185,6 +184,9 @@ class GroupPositions:
         assert place.delivered is not None  # noqa: S101 - a bug of the caller
         raw = GroupQueue(place.group, place.topic, place.queue, place.delivered, place.target)
         return replace(await self._complete(raw), in_flight=place.in_flight, held=place.held)
+
+    async def _exact(self, place: GroupQueue) -> int:
+        return standing(await self._complete(place)).exact
 
     async def _complete(self, place: GroupQueue) -> GroupQueue:
         """With what the offset map does not say: it is read from the copies themselves."""

@@ -7,7 +7,7 @@ message that the group has not read: not one that others wrote to the target que
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -16,7 +16,7 @@ from replicator.metadata.pop_checkpoints import Held
 from replicator.routing.offset_map import OffsetMap
 from replicator.routing.queue_map import Queue
 
-__all__ = ["KIND", "CopiedQueue", "GroupQueue", "GroupStanding", "plan_offsets", "standing"]
+__all__ = ["KIND", "CopiedQueue", "GroupQueue", "GroupStanding", "QueueLookup", "plan_offsets", "standing"]
 
 KIND: Final = "offsets"
 
@@ -42,6 +42,10 @@ class CopiedQueue:
     copied_until: int = 0
     oldest: int = 0
     unread: tuple[int, int] = (0, 0)
+
+
+#: What is known of a source queue, given its topic; None when its copy has not begun.
+QueueLookup = Callable[[str, Queue], CopiedQueue | None]
 
 
 @dataclass(frozen=True, slots=True)

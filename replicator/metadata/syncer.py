@@ -26,7 +26,7 @@ from replicator.metadata.apply import apply
 from replicator.metadata.clusters import Tables
 from replicator.metadata.deletions import emptied, is_deletion, unless, unsure
 from replicator.metadata.foreign_messages import has_foreign_messages
-from replicator.metadata.group_positions import GroupPositions, QueueLookup
+from replicator.metadata.group_positions import GroupPositions
 from replicator.metadata.group_register import GroupRegister
 from replicator.metadata.ledger import (
     FOREIGN,
@@ -39,7 +39,7 @@ from replicator.metadata.ledger import (
     Planned,
     remember,
 )
-from replicator.metadata.offsets import GroupQueue, plan_offsets
+from replicator.metadata.offsets import GroupQueue, QueueLookup, plan_offsets
 from replicator.metadata.options import SyncOptions
 from replicator.metadata.order_tables import NameServerOrders
 from replicator.metadata.orders import is_order

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from replicator.errors import ProtocolError
 
-__all__ = ["COMPRESSION", "MULTI_TAGS", "StoredMessage", "born_hosts", "checksum", "parse_messages"]
+__all__ = ["COMPRESSION", "MULTI_TAGS", "StoredMessage", "born_hosts", "checksum", "homes", "parse_messages"]
 
 #: Bits of sysFlag.
 MULTI_TAGS: Final = 0x2
@@ -147,6 +147,25 @@ def born_hosts(data: bytes) -> dict[int, str]:
         address, port = ip_address(data[begin:stop]), int.from_bytes(data[stop : stop + 4])
         found[message.queue_offset] = f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
         at += int.from_bytes(data[at : at + 4])
+    return found
+
+
+def homes(data: bytes) -> list[tuple[str, int]]:
+    """Topic and queue of each message in the body of an answer to a pull: those of a light queue are of others.
+
+    Raises:
+        ProtocolError: the bytes are no stored messages.
+    """
+    found = []
+    at = 0
+    for message in parse_messages(data):
+        end = at + int.from_bytes(data[at : at + 4])
+        topic_end = end - len(message.properties) - 2
+        longer = 12 * (bool(message.sys_flag & BORN_HOST_V6) + bool(message.sys_flag & STORE_HOST_V6))
+        topic_at = at + _V4.size + longer + len(message.body) - _LENGTH
+        topic_at += 1 if int.from_bytes(data[at + 4 : at + 8]) == _MAGIC_V1 else 2
+        found.append((data[topic_at:topic_end].decode(errors="replace"), int.from_bytes(data[at + 12 : at + 16])))
+        at = end
     return found
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "find",
     "is_light",
     "is_stripped",
+    "light_offset",
     "number",
     "strip",
     "without",
@@ -148,3 +149,14 @@ def decode(properties: bytes) -> dict[str, str]:
 def encode(properties: Mapping[str, str]) -> bytes:
     """The bytes of `properties`, ending in 0x02 unless empty."""
     return b"".join(f"{name}\x01{value}\x02".encode() for name, value in properties.items())
+
+
+def light_offset(properties: bytes, queue: str) -> int | None:
+    """The offset of a stored message in a light message queue; None: it is not in that.
+
+    Brokers name the queues of a message in one property and its offsets there, in the same order, in another.
+    """
+    names = (find(properties, LIGHT_QUEUES) or b"").split(b",")
+    offsets = (find(properties, LIGHT_OFFSETS) or b"").split(b",")
+    found = dict(zip(names, offsets, strict=False)).get(queue.encode())
+    return None if found is None else number(found)

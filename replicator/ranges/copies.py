@@ -23,6 +23,7 @@ from replicator.routing.single_send import without_delay
 __all__ = ["Copies", "Kept", "copies_of", "own"]
 
 _NOT_OWN: Final = (PREFIX, *(name + b"\x01" for name in BROKER_MADE))
+_UNIQUE: Final = b"UNIQ_KEY\x01"
 
 
 def own(raw: bytes) -> list[bytes]:
@@ -121,10 +122,16 @@ class Kept(msgspec.Struct, frozen=True):
             yield "body", f"{self.body.hex()[:12]} became {copy.body.hex()[:12]} (SHA-256)"
         if self.flag != copy.flag:
             yield "flag", f"{self.flag} became {copy.flag}"
-        if self.own != copy.own:
+        if self.own != copy.own and self.own != self._without_given_id(copy.own):
             names = sorted({part.partition(b"\x01")[0] for part in set(self.own) ^ set(copy.own)})
             yield "properties", b", ".join(names).decode(errors="replace")
         if self.header != copy.header:
             yield "header", f"compression and reconsume times {self.header} became {copy.header}"
         if self.origin != copy.origin:
             yield "origin", f"{self.origin.decode()} became {copy.origin.decode()}"
+
+    def _without_given_id(self, theirs: list[bytes]) -> list[bytes]:
+        """A copy's properties but for an id that its message has not: brokers of 5.x give one to a single send."""
+        if any(part.startswith(_UNIQUE) for part in self.own):
+            return theirs
+        return [part for part in theirs if not part.startswith(_UNIQUE)]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+import pytest
 
 from replicator.client.offsets import commit_offset
 from replicator.client.pull import pull
 from replicator.protocol.properties import find
 from replicator.sandbox import Cluster, ClusterSpec
 from tests.e2e.test_audit import verified
-from tests.support.offsets import make_group
-from tests.support.readiness import asked
+from tests.support.offsets import make_group, offsets_of
+from tests.support.readiness import asked, ready
 from tests.support.scene import Scene, SceneOf
 from tests.support.traffic import connected, create_topic, judge, raw_topic, send, send_alone
 from tests.support.worker import SYNC_QUICKLY, until
@@ -96,7 +99,7 @@ async def test_lite_topics(scene: SceneOf) -> None:
         await create_topic(route.source, topic, queues=2, attributes={"message.type": "LITE"})
         async with (
             connected(route.source) as client,
-            route.worker("--topics", topic, *SYNC_QUICKLY) as worker,
+            route.worker("--topics", topic) as worker,
         ):
             for i in range(EACH):
                 for queue_id, lite in enumerate("ab"):  # a Proxy has each in one queue
@@ -115,10 +118,82 @@ async def test_lite_topics(scene: SceneOf) -> None:
                 assert await light_queue(route.source, name) == await light_queue(route.target, name) == expected
             await until(lambda: verified(worker, topic), what="all verified")
             assert worker.metric("audit_differences_total") == 0
-            await make_group(route.source, "lite-consumers")
-            await commit_offset(client.master("east-a"), "lite-consumers", f"%LMQ%${topic}$a", 0, 7)
+
+
+async def move(cluster: Cluster, group: str, offsets: Mapping[str, int]) -> None:
+    """Says what `group` has consumed of light message queues, as its consumers would."""
+    async with connected(cluster) as client:
+        for name, offset in offsets.items():
+            await commit_offset(client.master(f"{cluster.spec.name}-a"), group, name, 0, offset)
+
+
+async def next_of(cluster: Cluster, group: str, names: Iterable[str]) -> dict[str, list[bytes]]:
+    """What `group` has still before it in light message queues; those in which it has no offset are left out."""
+    places = {name: await offsets_of(cluster, group, name) for name in names}
+    return {
+        name: (await light_queue(cluster, name))[offset:] for name, at in places.items() for offset in at.values()
+    }
+
+
+@pytest.mark.parametrize(("older", "newer"), [("4.9.7", "5.3.3"), ("5.3.3", "5.5.0")])
+async def test_groups_go_on_where_they_are(
+    scene: SceneOf, topic_name: Callable[[str], str], older: str, newer: str
+) -> None:
+    """In each light message queue: while more comes, and after a failover."""
+    group = topic_name("g")
+    async with scene(source=of(older, "east"), target=of(newer, "west"), queues=2) as route:
+        a, b, c, own = names = [f"%LMQ%{route.topic}-{name}" for name in ("a", "b", "c", "own")]
+        await make_group(route.source, group)
+        await produce(route, EACH)
+        await send_light(route.source, route.topic, [a, b, own])
+        await move(route.source, group, {a: 7, b: 0, c: len(of_light_queues(EACH)["c"]), own: 0})
+        async with route.worker(*SYNC_QUICKLY) as worker:
+            await worker.caught_up(route.topic, 2 * EACH + 3)
+
+            async def same() -> bool:
+                return await next_of(route.target, group, names) == await next_of(route.source, group, names)
+
+            await until(same, what="the group is at the target where it is")
+            await produce(route, EACH)
+            await move(route.source, group, {a: 22, b: 4, own: 1})
+            await until(same, what="the group has moved at the target")
+            await ready(worker)
+            told = (await asked(worker, "GET", "readiness"))["groups"]
+            assert {each["topic"] for each in told if each["group"] == group} == {*names}
+            await asked(worker, "POST", "failover", {"drain_timeout": 20})
+            assert await same()
+
+
+async def test_what_is_filled_from_several_queues_is_named(
+    scene: SceneOf, topic_name: Callable[[str], str]
+) -> None:
+    """Copies of several queues may be in another order than at the source: no offset would be right."""
+    group = topic_name("g")
+    async with (
+        scene(source=of("5.3.3", "east"), target=of("5.5.0", "west"), queues=2) as route,
+        route.worker(*SYNC_QUICKLY) as worker,
+    ):
+        name = f"%LMQ%{route.topic}-both"
+        await make_group(route.source, group)
+        async with connected(route.source) as client:
+            for queue_id in (0, 1):
+                await send_alone(client, "east-a", route.topic, queue_id, b"x", {"INNER_MULTI_DISPATCH": name})
+        await move(route.source, group, {name: 1})
+        await worker.caught_up(route.topic, 2)
+
+        async def named() -> bool:
             problems = (await asked(worker, "GET", "readiness"))["pending"]["problems"]
-            assert any(f"of lite-consumers in %LMQ%${topic}$a" in each for each in problems), problems
+            return any(f"of {group} in {name}" in each and "several queues" in each for each in problems)
+
+        await until(named, what="readiness names it")
+        assert await offsets_of(route.target, group, name) == {}
+
+
+async def send_light(cluster: Cluster, topic: str, names: Iterable[str]) -> None:
+    """One message into each light message queue, by way of queue 0."""
+    async with connected(cluster) as client:
+        for name in names:
+            await send_alone(client, f"{cluster.spec.name}-a", topic, 0, b"more", {"INNER_MULTI_DISPATCH": name})
 
 
 async def test_light_queues_of_4x_and_a_worker_that_is_killed(scene: SceneOf) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,11 +80,7 @@ class Stage:
 
     async def told(self, path: str, *keys: str, value: Any) -> None:
         """Waits until the other worker, which learns of changes over a topic, says so too."""
-
-        def says_so() -> bool:
-            return bool(reduce(lambda found, key: found[key], keys, self.ask("GET", path, worker=1)) == value)
-
-        await until(says_so, seconds=20, what=f"{path} is {value} at the other worker")
+        await until(lambda: reduce(getitem, keys, self.ask("GET", path, worker=1)) == value, seconds=20, what=path)
 
     @asynccontextmanager
     async def page(
@@ -124,7 +121,7 @@ class Stage:
 async def stage(clusters: ClusterPool, shared_stage: Stage) -> Stage:
     """The stage of all tests here; its clusters would be paused where a test does not ask for them."""
     await clusters.pair(EAST, WEST)
-    if attempt():  # the first may have failed while the route was paused; one that was failed over refuses it
+    if attempt():  # the first may have left the route paused
         shared_stage.workers[0].ask("PUT", "/connectors/route/resume", token=TOKENS["TOKEN"])
     return shared_stage
 
@@ -159,14 +156,12 @@ async def _leave_a_dead_letter(here: Cluster, there: Cluster, topic: str) -> Non
     """The message at offset 3 of `topic`, as one that `there` refuses."""
     source, target = (Client([cluster.namesrv]) for cluster in (here, there))
     try:
-        await source.refresh()
-        await target.refresh()
+        await asyncio.gather(source.refresh(), target.refresh())
         (message, *_) = (await pull(source.reader("east-a"), topic, 0, 3, count=1)).messages
         letters = DeadLetters(target, "replicator_sys_dead_letter", cluster="east", limit=lambda _: 100_000)
         await letters.put("west-a", topic, Queue("east-a", 0), message, "too large")
     finally:
-        await source.close()
-        await target.close()
+        await asyncio.gather(source.close(), target.close())
 
 
 def _all_is_known(stage: Stage) -> bool:

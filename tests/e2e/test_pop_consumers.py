@@ -119,7 +119,7 @@ async def test_what_consumers_hold_is_delivered_at_the_target(
         group,
         count=FIRST,
         hold=HELD,
-        push=push_first,
+        mode="push" if push_first else "simple",
         invisible_s=120,
     )
     held = sum(not each.acknowledged for each in before)
@@ -129,7 +129,7 @@ async def test_what_consumers_hold_is_delivered_at_the_target(
         told = await switched(worker, topic, held)
         assert push_first or told["in_flight"] == held  # a push consumer holds what it has fetched ahead, too
     assert (told["to_retry_topic"], told["acknowledged_after"]) == (told["in_flight"], 0), told
-    after = await grpc_consume(target.proxy.address, topic, group, push=push_then)
+    after = await grpc_consume(target.proxy.address, topic, group, mode="push" if push_then else "simple")
     judge(before, after, told, {str(i) for i in range(ALL)})
     if not push_first:
         judge_exact(before, after, {str(i) for i in range(ALL)})

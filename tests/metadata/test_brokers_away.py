@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from replicator.client.offsets import OffsetTable
 from replicator.errors import ProtocolError, Unreachable
 from replicator.metadata import target_ends
 from replicator.metadata.group_positions import GroupPositions
@@ -42,7 +43,7 @@ class _Tables:
 
 
 def _table(queue: int, offset: int) -> Any:
-    return type("Table", (), {"offsets": {("G", "T"): {queue: offset}}})()
+    return OffsetTable({("G", "T"): {queue: offset}}, b"")
 
 
 def _positions(consumed: _Tables, there: _Tables) -> GroupPositions:

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.errors import ProtocolError
-from replicator.protocol.message import BORN_HOST_V6, STORE_HOST_V6, StoredMessage, born_hosts, parse_messages
+from replicator.protocol.message import (
+    BORN_HOST_V6,
+    STORE_HOST_V6,
+    StoredMessage,
+    born_hosts,
+    homes,
+    parse_messages,
+)
 
 V1, V2 = 0xDAA320A7, 0xDAA320AB
 
@@ -181,3 +188,14 @@ def test_who_has_sent_each_message() -> None:
     assert born_hosts(data) == {5: four, 6: six, 7: four, 8: six, 9: four}
     with pytest.raises(ProtocolError):
         born_hosts(data[:-1])
+
+
+def test_topic_and_queue_of_each_message_in_every_layout() -> None:
+    """Those of a light message queue are stored in others, possibly of several topics."""
+    data = b"".join(
+        stored(magic=magic, topic=b"T%d" % number, body=b"x" * number, sys_flag=born | store)
+        for number, (magic, born, store) in enumerate(LAYOUTS)
+    )
+    assert homes(data) == [(f"T{number}", 3) for number in range(len(LAYOUTS))]
+    with pytest.raises(ProtocolError):
+        homes(data[:-1])

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replicator.protocol import properties
-from replicator.protocol.properties import BROKER_MADE, broker_made_tail, decode, encode, find, number
+from replicator.protocol.properties import BROKER_MADE, broker_made_tail, decode, encode, find, light_offset, number
 
 NAME = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), min_size=1, max_size=12)
 VALUE = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), max_size=12)
@@ -166,3 +166,11 @@ def test_an_empty_value_is_not_a_missing_one() -> None:
     """`b""` and None are told apart."""
     assert find(b"TAGS\x01\x02", b"TAGS") == b""
     assert find(b"a\x01b\x02TAGS\x01", b"TAGS") == b""
+
+
+def test_the_offset_in_a_light_queue() -> None:
+    """Names and offsets stand in the same order; one may be missing, or damaged."""
+    raw = b"INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x017,12\x02"
+    assert [light_offset(raw, name) for name in ("%LMQ%a", "%LMQ%b", "%LMQ%c")] == [7, 12, None]
+    assert light_offset(b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02", "%LMQ%a") is None
+    assert light_offset(b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x01-1\x02", "%LMQ%a") is None

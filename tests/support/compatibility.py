@@ -140,6 +140,15 @@ FEATURES: Final = (
         "before 5.5 there are none",
     ),
     Feature(
+        "groups go on where they are in light queues",
+        "tests/e2e/test_light_queues.py::test_groups_go_on_where_they_are",
+    ),
+    Feature(
+        "groups go on where they are in lite topics: LitePushConsumer, through Proxies on both sides",
+        "tests/e2e/test_lite_consumers.py::test_a_group_goes_on_where_it_is_in_each_lite_topic",
+        "before 5.5 there are none",
+    ),
+    Feature(
         "a controller elects another master at the source",
         "tests/e2e/test_controller_mode.py::test_at_the_source",
         "4.9 has no controller",

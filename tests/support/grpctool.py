@@ -1,4 +1,4 @@
-"""The official gRPC client as a witness, through a Proxy: it sends, and consumes as a simple or a push consumer."""
+"""The official gRPC client as a witness, through a Proxy: it sends, and consumes by a consumer of any kind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
 
 from tests.support.javatool import SOURCES, compiled, run_java
 
@@ -38,15 +39,16 @@ async def grpc_consume(
     *,
     count: int = 0,
     hold: Collection[str] | str = (),
-    push: bool = False,
+    mode: Literal["simple", "push", "lite"] = "simple",
     **options: object,
 ) -> list[Got]:
     """Receives `count` messages, or until none came for `idle_s`; those of `hold` (or "all") it keeps.
 
+    A consumer of lite topics is bound to their parent, `topic`; `lite` are their names, separated by commas.
+
     The process then ends without giving them back, as if its machine had failed.
     """
     held = hold if isinstance(hold, str) else ",".join(hold)
-    mode = "push" if push else "simple"
     lines = await _run(proxy, mode, topic=topic, group=group, count=count, hold=held, **_named(options))
     found = map(json.loads, lines)
     return [Got(each["body"], each["attempt"], each["group"], each["acknowledged"]) for each in found]

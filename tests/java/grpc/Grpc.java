@@ -1,3 +1,4 @@
+import java.io.Closeable;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.PrintStream;
@@ -14,6 +15,8 @@ import org.apache.rocketmq.client.apis.ClientConfiguration;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
+import org.apache.rocketmq.client.apis.consumer.LitePushConsumer;
+import org.apache.rocketmq.client.apis.consumer.MessageListener;
 import org.apache.rocketmq.client.apis.consumer.PushConsumer;
 import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
 import org.apache.rocketmq.client.apis.message.Message;
@@ -26,9 +29,11 @@ import org.apache.rocketmq.client.apis.producer.TransactionResolution;
 /**
  * The official gRPC client. Arguments: endpoints, a mode, its options as name=value.
  *
- * <p>produce: topic, type (normal, fifo, delay, transaction, priority), count, from (number of the first), groups
- * (FIFO), levels (priorities, of which message i has i modulo that), delay-ms. simple: topic, group, count (to receive; 0: until idle), hold (bodies that are not acknowledged,
- * separated by commas, or all), invisible-s, idle-s. push: topic, group, count, idle-s, hold. Prints one line of JSON a message.
+ * <p>produce: topic, type (normal, fifo, delay, transaction, priority, lite), count, from (number of the first), groups
+ * (FIFO), levels (priorities, of which message i has i modulo that), lite (lite topics, separated by commas, in turn),
+ * delay-ms. simple: topic, group, count (to receive; 0: until idle), hold (bodies that are not acknowledged, separated by
+ * commas, or all), invisible-s, idle-s. push: topic, group, count, idle-s, hold. lite: as push, and lite (topics).
+ * Prints one line of JSON a message.
  */
 public final class Grpc {
     private static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
@@ -59,6 +64,7 @@ public final class Grpc {
                 case "produce" -> grpc.produce();
                 case "simple" -> grpc.simple();
                 case "push" -> grpc.push();
+                case "lite" -> grpc.lite();
                 default -> throw new IllegalArgumentException(arguments[1]);
             }
         } catch (Throwable error) {
@@ -98,6 +104,10 @@ public final class Grpc {
             }
             if (type.equals("priority")) {
                 message.setPriority(i % number("levels", 3));
+            }
+            if (type.equals("lite")) {
+                String[] lites = text("lite", "").split(",");
+                message.setLiteTopic(lites[i % lites.length]);
             }
             Message built = message.build();
             if (type.equals("transaction")) {
@@ -161,14 +171,33 @@ public final class Grpc {
     }
 
     private void push() throws Exception {
-        int count = number("count", 0) == 0 ? Integer.MAX_VALUE : number("count", 0);
-        long idle = number("idle-s", 4) * 1_000_000_000L;
-        AtomicLong latest = new AtomicLong(System.nanoTime() + FIRST);
-        ConcurrentLinkedQueue<String> seen = new ConcurrentLinkedQueue<>();
+        Listening listening = new Listening();
         PushConsumer consumer = PROVIDER.newPushConsumerBuilder().setClientConfiguration(client)
             .setConsumerGroup(text("group", "")).setConsumptionThreadCount(8)
             .setSubscriptionExpressions(Map.of(text("topic", ""), FilterExpression.SUB_ALL))
-            .setMessageListener(message -> {
+            .setMessageListener(listening.listener()).build();
+        listening.toTheEnd(consumer);
+    }
+
+    private void lite() throws Exception {
+        Listening listening = new Listening();
+        LitePushConsumer consumer = PROVIDER.newLitePushConsumerBuilder().setClientConfiguration(client)
+            .bindTopic(text("topic", "")).setConsumerGroup(text("group", "")).setConsumptionThreadCount(8)
+            .setMessageListener(listening.listener()).build();
+        for (String each : text("lite", "").split(",")) {
+            consumer.subscribeLite(each);
+        }
+        listening.toTheEnd(consumer);
+    }
+
+    /** What is pushed: printed, and acknowledged but for what is held, until there is enough, or nothing more comes. */
+    private final class Listening {
+        private final int count = number("count", 0) == 0 ? Integer.MAX_VALUE : number("count", 0);
+        private final AtomicLong latest = new AtomicLong(System.nanoTime() + FIRST);
+        private final ConcurrentLinkedQueue<String> seen = new ConcurrentLinkedQueue<>();
+
+        private MessageListener listener() {
+            return message -> {
                 String body = body(message);
                 synchronized (seen) {
                     boolean more = seen.size() >= count;
@@ -187,13 +216,18 @@ public final class Grpc {
                     seen.add(body);
                     return ConsumeResult.SUCCESS;
                 }
-            }).build();
-        while (seen.size() < count && System.nanoTime() - latest.get() < idle) {
-            Thread.sleep(50);
+            };
         }
-        Thread.sleep(500);  // acknowledgements are sent a moment later
-        if (text("hold", "").isEmpty()) {
-            consumer.close();
+
+        private void toTheEnd(Closeable consumer) throws Exception {
+            long idle = number("idle-s", 4) * 1_000_000_000L;
+            while (seen.size() < count && System.nanoTime() - latest.get() < idle) {
+                Thread.sleep(50);
+            }
+            Thread.sleep(500);  // acknowledgements are sent a moment later
+            if (text("hold", "").isEmpty()) {
+                consumer.close();
+            }
         }
     }
 }
