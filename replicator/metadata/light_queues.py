@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final, NamedTuple
 
 from replicator.aio.bounded import bounded
+from replicator.aio.clock import now
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
 from replicator.client.light_queue import LightMessage, pull_light
@@ -40,6 +42,8 @@ _AT_ONCE: Final = 16
 _LOOK: Final = 128
 #: Messages before a group's place that are read with it.
 _BEFORE: Final = 4
+#: Seconds for which a place that could not be known is not looked up again.
+_BELIEVED: Final = 60.0
 #: Messages of the target's light queue that are read at a time, between a group's place and where it is now.
 _MOST: Final = 10_000
 
@@ -85,6 +89,9 @@ class LightQueues:
         self._identity = identity
         self._complete = complete
         self._found = Remembered[tuple[str, str, int], _Found]()
+        self._not_known = Remembered[tuple[str, str, int], tuple[float, str]]()
+        #: By broker and name the topic and queue that its messages are stored in.
+        self._homes = Remembered[tuple[str, str], tuple[str, Queue]]()
         self._copies = Remembered[tuple[str, str, int, int], tuple[OffsetMap, int]]()
         self._unresponsive = UnresponsiveBrokers({})
         #: Of which groups offsets are not carried over, and why.
@@ -123,6 +130,8 @@ class LightQueues:
                 why[at] = f"several brokers have it, and {each.queue.target.broker} all copies"
         self.problems = sorted([*_said(why), *_said_of_sessions(consumed.values())])
         self._found.forget_unused(lambda key: key[0] in away)
+        self._not_known.forget_unused()
+        self._homes.forget_unused()
         self._copies.forget_unused()
         return [each for each in places if shared[_where(each)] == 1]
 
@@ -174,7 +183,13 @@ class LightQueues:
 
     async def _exact(self, asked: _Asked, copied: QueueLookup) -> _Found | None:
         """Where the group would continue; None: its messages are not copied, or none of them yet."""
+        home = self._homes.get((asked.broker, asked.name))
+        if home is not None and copied(*home) is None:
+            return None
         key = (asked.broker, asked.name, asked.offset)
+        at, why = self._not_known.get(key) or (-inf, "")
+        if now() - at < _BELIEVED:
+            raise _NotKnown(why)
         known = self._found.get(key)
         if known is not None:
             queue = copied(known.topic, known.home)
@@ -186,6 +201,9 @@ class LightQueues:
             if known is None:
                 raise
             return known  # the source is away: nothing more of it is copied
+        except _NotKnown as error:
+            self._not_known[key] = (now(), str(error))
+            raise
         if found is not None:
             self._found[key] = found
         return found
@@ -197,6 +215,7 @@ class LightQueues:
         if begin == end:
             raise _NotKnown("none of its messages are at the source any more")
         topic, queue_id = await light.home(end)
+        self._homes[asked.broker, asked.name] = topic, Queue(asked.broker, queue_id)
         queue = copied(topic, Queue(asked.broker, queue_id))
         if queue is None:
             return None

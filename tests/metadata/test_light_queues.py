@@ -287,6 +287,21 @@ def test_one_that_is_filled_from_several_queues_is_named(sides: Sides) -> None:
     (problem,) = queues.problems
     assert problem.startswith("offsets of 1 group in light message queues")
     assert problem.endswith("its messages are in several queues, as parent/1 and parent/2")
+    asked = sides.asked
+    sides.read(2, queues=queues)
+    assert (sides.asked, queues.problems) == (asked, [problem])
+
+
+def test_those_of_topics_that_are_not_copied_are_asked_for_once(
+    sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied(sides, [True] * 40)
+    monkeypatch.setattr(Sides, "copied", lambda *_: None)
+    queues = sides.queues()
+    assert sides.read(7, queues=queues) == []
+    asked = sides.asked
+    assert sides.read(8, queues=queues) == []
+    assert (sides.asked, queues.problems) == (asked, [])
 
 
 def test_light_queues_that_become_one_are_named(sides: Sides) -> None:
