@@ -18,10 +18,9 @@ from replicator.admin.missing_messages import missing_topics, refuse_standing
 from replicator.admin.pending_messages import Pending
 from replicator.admin.readiness import pending_of, reason_of_none
 from replicator.admin.running_tasks import known_running, running, stopped
-from replicator.admin.silent_brokers import silent_brokers
+from replicator.admin.silent_brokers import look_at
 from replicator.admin.target_losses import target_losses
 from replicator.aio.clock import now
-from replicator.client.look import looking
 from replicator.client.system_topics import RETRY_PREFIX
 from replicator.connector.route import Route
 from replicator.connector.selection import deselected, reasons_of_deselected
@@ -102,7 +101,7 @@ async def failover(worker: Worker, connector: Connector, route: Route, how: Fail
     left = () if how.topics else deselected(route.name, route.topics.selector, worker.context)
     if how.dry_run:
         source, target = worker.context.source.cluster, worker.context.target.cluster
-        async with looking(await silent_brokers(source, target)):
+        async with look_at(source, target):
             report = await _report(worker, connector, route, how, Steps(connector.name, dry_run=True))
             report["problems"] += reasons_of_deselected(left)
             return report

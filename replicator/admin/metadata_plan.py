@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replicator.admin.silent_brokers import silent_brokers
-from replicator.client.look import looking
+from replicator.admin.silent_brokers import look_at
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 
@@ -18,6 +17,6 @@ async def metadata_plan(route: Route, context: ConnectorContext) -> list[dict[st
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: a cluster could not be asked.
     """
-    async with looking(await silent_brokers(context.source.cluster, context.target.cluster)):
+    async with look_at(context.source.cluster, context.target.cluster):
         plan = await route.sync.plan()
     return [each.shown() for each in (*plan.steps, *plan.unasked)]

@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from replicator.admin.pending_messages import pending_messages
-from replicator.admin.silent_brokers import silent_brokers
+from replicator.admin.silent_brokers import look_at
 from replicator.admin.target_losses import target_losses
 from replicator.admin.topic_lag import topic_lags
 from replicator.admin.verified_queues import differing, verified_topics
-from replicator.client.look import looking
 from replicator.connector.context import ConnectorContext
 from replicator.connector.route import Route
 from replicator.connector.selection import deselected, reasons_of_deselected
@@ -63,7 +62,7 @@ async def readiness(
     Raises:
         BrokerRefused, Unreachable, RequestTimeout: the target does not answer.
     """
-    async with looking(await silent_brokers(context.source.cluster, context.target.cluster)):
+    async with look_at(context.source.cluster, context.target.cluster):
         return await _readiness(route, context, seen_at=seen_at, failed_over_at=failed_over_at)
 
 

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
+from replicator.client.look import looking
 from replicator.errors import ClientError, ProtocolError, ReplicatorError, Unreachable
 from replicator.protocol.codes import Request
 
-__all__ = ["silent_brokers"]
+__all__ = ["look_at", "silent_brokers"]
 
 #: Seconds for an answer that takes a broker a millisecond; with a connection that is made first, too.
 _SECONDS: Final = 4.0
+
+
+@asynccontextmanager
+async def look_at(*clusters: Cluster) -> AsyncIterator[None]:
+    """One look at all their brokers: within it none is asked that does not answer now."""
+    async with looking(await silent_brokers(*clusters)):
+        yield
 
 
 async def silent_brokers(*clusters: Cluster) -> dict[str, str]:

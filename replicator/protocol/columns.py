@@ -25,7 +25,7 @@ WIDTHS: Final = {
 }
 #: Bytes that a message takes beside its body and its properties.
 _MORE: Final = 96
-#: Bytes that messages which are put together seldom need more of.
+#: Bytes that are enough for most messages that are put together.
 _ROOM: Final = 1024 * 1024
 
 

@@ -13,9 +13,8 @@ import typer
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
-from replicator.admin.silent_brokers import silent_brokers
+from replicator.admin.silent_brokers import look_at
 from replicator.client.discovery import Discovery
-from replicator.client.look import looking
 from replicator.command_app import CommandApp
 from replicator.command_output import Output, Shown, show
 from replicator.connector.context import read_clusters
@@ -101,7 +100,7 @@ async def _examine_clusters(
         names = here.topology.cluster, there.topology.cluster
         findings.append(judge_names(*names, (settings.source, settings.target)))
     try:
-        async with looking(await silent_brokers(source.cluster, target.cluster)):
+        async with look_at(source.cluster, target.cluster):
             identity = await read_clusters(settings, source, target, store)
     except ReplicatorError as error:
         said = " ".join(finding.message for finding in findings)

@@ -50,7 +50,7 @@ class Archive:
         self.location = location
         self.contents = contents
         self._claimed = False
-        self._seldom = ThrottledWriter(self.write)
+        self._writer = ThrottledWriter(self.write)
 
     @classmethod
     def read(cls, location: Location) -> Archive | None:
@@ -151,7 +151,7 @@ class Archive:
         if not outcome.error:
             self.refuse_missing([outcome])
         self.contents.outcomes[outcome.key] = outcome
-        self._seldom.changed()
+        self._writer.changed()
 
     def close(self) -> None:
         """Writes all outcomes that are not written yet.
@@ -159,7 +159,7 @@ class Archive:
         Raises:
             StartupError: the store cannot be written.
         """
-        self._seldom.close()
+        self._writer.close()
 
     def sweep(self) -> None:
         """Removes files of attempts that were killed or given up: those that the manifest does not name.

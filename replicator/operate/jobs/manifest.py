@@ -39,7 +39,7 @@ class Manifest:
         self._file = file
         self._identity = identity
         self._route = dict(route)
-        self._seldom = ThrottledWriter(self.write)
+        self._writer = ThrottledWriter(self.write)
 
     @classmethod
     def begin(cls, file: Path, settings: Settings, identity: Identity, ranges: Sequence[Range]) -> Manifest:
@@ -93,11 +93,11 @@ class Manifest:
     def add(self, outcome: CopyOutcome) -> None:
         """Adds the outcome of a range."""
         self.outcomes[outcome.key] = outcome
-        self._seldom.changed()
+        self._writer.changed()
 
     def close(self) -> None:
         """Writes all outcomes that are not written yet."""
-        self._seldom.close()
+        self._writer.close()
 
     def write(self) -> None:
         content = {

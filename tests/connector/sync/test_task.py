@@ -44,7 +44,7 @@ async def test_what_is_not_known_is_not_ready(setup: Setup, monkeypatch: pytest.
         return Pending()
 
     monkeypatch.setattr("replicator.admin.readiness.pending_messages", nothing_waits)
-    monkeypatch.setattr("replicator.admin.readiness.silent_brokers", AsyncMock(return_value={}))
+    monkeypatch.setattr("replicator.admin.silent_brokers.silent_brokers", AsyncMock(return_value={}))
     monkeypatch.setattr("replicator.admin.readiness.reason_of_none", lambda _: [])  # the scene has no topics
     assert (await readiness(setup.route, setup.context, seen_at=time.time() - 80))["ready"]
     old = await readiness(setup.route, setup.context, seen_at=time.time() - 100)
