@@ -14,7 +14,9 @@ from replicator.metadata.action import Unasked
 
 
 async def test_those_that_hang_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replicator.admin.silent_brokers.silent_brokers", AsyncMock(return_value={"h:1": "no answer"}))
+    monkeypatch.setattr(
+        "replicator.admin.silent_brokers.silent_brokers", AsyncMock(return_value={"h:1": "no answer"})
+    )
     step, unknown = SimpleNamespace(shown=lambda: {"action": "create"}), Unasked("topics", "x", "away")
 
     async def plan() -> Any:

@@ -1,4 +1,4 @@
-"""An account's secret or certificates change at the target, then in the files of the worker, which goes on."""
+"""An account's secret, or certificates, change at a cluster, then in the files of the worker, which goes on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.clusters import ClusterPool
 from tests.support.guarded import access
 from tests.support.least_rights import guarded
 from tests.support.traffic import Producer, create_topic, judge, produce
-from tests.support.worker import Worker, signing, until
+from tests.support.worker import Worker, until
 
 pytestmark = [pytest.mark.side_by_side("guarded"), pytest.mark.timeout(300)]
 
@@ -24,15 +24,20 @@ MUTUAL = ClusterSpec(name="mutual", version="5.5.0", tls=True, tls_client_auth=T
 
 
 async def test_a_new_secret(clusters: ClusterPool, tmp_path: Path) -> None:
-    """Copying waits while the file has the old one, and goes on with the new one; so does REST with a new token."""
+    """Copying waits while the file has the old one, and goes on with the new one; so does REST with a new token.
+
+    First one of the target's account, then one of the source's, with which the group works, too.
+    """
     async with guarded(clusters) as here:
         source, target = here.source.cluster, here.target.cluster
-        secret, token = tmp_path / "secret", tmp_path / "token"
-        for file, content in ((secret, here.writer.secret.reveal()), (token, "old-token")):
+        reading, secret, token = (tmp_path / name for name in ("reading", "secret", "token"))
+        of = {reading: here.reader.secret.reveal(), secret: here.writer.secret.reveal(), token: "old-token"}
+        for file, content in of.items():
             file.touch(mode=0o600)
             file.write_text(content)
         environment = {
-            **signing("SOURCE", here.reader.name, here.reader.secret.reveal()),
+            "REPLICATOR_SOURCE__ACCESS_KEY": here.reader.name,
+            "REPLICATOR_SOURCE__SECRET_KEY_FILE": str(reading),
             "REPLICATOR_TARGET__ACCESS_KEY": here.writer.name,
             "REPLICATOR_TARGET__SECRET_KEY_FILE": str(secret),
             "REPLICATOR_REST__TOKEN_FILE": str(token),
@@ -57,9 +62,15 @@ async def test_a_new_secret(clusters: ClusterPool, tmp_path: Path) -> None:
             await until(lambda: copies(200), what="the rest, with the new secret")
             await until(lambda: allowed("new-token"), what="the new token")
             assert not allowed("old-token")
+            await here.source.put(dataclasses.replace(here.reader, secret=Secret("another secret of who reads")))
+            await produce(source, here.topic, 100, start=200)
+            await until(lambda: "lease lost" in worker.log, what="the source refuses the old secret")
+            assert not await copies(300)
+            reading.write_text("another secret of who reads")
+            await until(lambda: copies(300), what="the rest, with the new secret of the source")
             used = [event["of"] for event in worker.events if event["event"].startswith("changed files are used")]
-            assert sorted(used) == ["rest tokens", "target"]
-            for hidden in ("another secret of who writes", "new-token"):
+            assert sorted(used) == ["rest tokens", "source", "target"]
+            for hidden in ("another secret of who", "new-token"):
                 assert hidden not in worker.log
             assert await worker.drain() == 0
 
