@@ -29,6 +29,7 @@ from replicator.errors import ClientError, ProtocolError
 from replicator.metadata.offsets import CopiedQueue, GroupQueue, QueueLookup
 from replicator.metadata.remembered import Remembered
 from replicator.observe.counted import counted
+from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import light_offset
 from replicator.routing import provenance
 from replicator.routing.offset_map import OffsetMap
@@ -90,6 +91,8 @@ class LightQueues:
         self._complete = complete
         self._found = Remembered[tuple[str, str, int], _Found]()
         self._not_known = Remembered[tuple[str, str, int], tuple[float, str]]()
+        #: Where groups were at the target.
+        self._seen = Remembered[_Asked, int | None]()
         #: By broker and name the topic and queue that its messages are stored in.
         self._homes = Remembered[tuple[str, str], tuple[str, Queue]]()
         self._copies = Remembered[tuple[str, str, int, int], tuple[OffsetMap, int]]()
@@ -132,18 +135,19 @@ class LightQueues:
         self._found.forget_unused(lambda key: key[0] in away)
         self._not_known.forget_unused()
         self._homes.forget_unused()
+        self._seen.forget_unused()
         self._copies.forget_unused()
         return [each for each in places if shared[_where(each)] == 1]
 
     async def _place(
         self, asked: _Asked, there: Mapping[str, OffsetTable], copied: QueueLookup
     ) -> GroupQueue | None:
-        found = await self._exact(asked, copied)
+        found = await self._exact(asked, there, copied)
         if found is None or found.target.broker not in there:
             return None
-        now = there[found.target.broker].offsets.get((asked.group, asked.name), {}).get(0)
         target = Queue(found.target.broker, 0)
         queue = CopiedQueue(Queue(asked.broker, 0), target, asked.name, found.settled, 0, OffsetMap(), floor=0)
+        now = _offset(there, found, asked)
         place = GroupQueue(asked.group, asked.name, queue, asked.offset, now, found=found.exact)
         if now is None or now == found.exact:
             return place
@@ -181,8 +185,11 @@ class LightQueues:
                 break
         return offsets, at
 
-    async def _exact(self, asked: _Asked, copied: QueueLookup) -> _Found | None:
-        """Where the group would continue; None: its messages are not copied, or none of them yet."""
+    async def _exact(self, asked: _Asked, there: Mapping[str, OffsetTable], copied: QueueLookup) -> _Found | None:
+        """Where the group would continue; None: its messages are not copied, or none of them yet.
+
+        It is looked up again where the group has moved at the target: brokers delete lite topics with all offsets.
+        """
         home = self._homes.get((asked.broker, asked.name))
         if home is not None and copied(*home) is None:
             return None
@@ -192,8 +199,10 @@ class LightQueues:
             raise _NotKnown(why)
         known = self._found.get(key)
         if known is not None:
-            queue = copied(known.topic, known.home)
-            if queue is not None and queue.target == known.target and known.settled == asked.offset:
+            queue, before = copied(known.topic, known.home), self._seen.get(asked)
+            self._seen[asked] = seen = _offset(there, known, asked)
+            stays = seen in (known.exact, before) and known.settled == asked.offset
+            if queue is not None and queue.target == known.target and stays:
                 return known
         try:
             found = await self._unresponsive.ask(asked.broker, lambda: self._looked_up(asked, copied))
@@ -206,6 +215,7 @@ class LightQueues:
             raise
         if found is not None:
             self._found[key] = found
+            self._seen[asked] = _offset(there, found, asked)
         return found
 
     async def _looked_up(self, asked: _Asked, copied: QueueLookup) -> _Found | None:
@@ -248,15 +258,20 @@ class LightQueues:
             at = await self._complete(GroupQueue("", topic, queue, source, None))
         broker = self._target.master(queue.target.broker)
         copy = await message_at(broker, queue.target_topic, queue.target.queue_id, at)
-        found = None if copy is None else provenance.of(copy, queue.target_topic)
-        if copy is None or found is None or found.cluster != self._identity.source:
-            return None
-        if (Queue(found.broker, found.queue_id), found.offset) != (queue.source, source):
+        if copy is None or not self._is_copy(copy, queue, source):
             return None
         here = light_offset(copy.properties, name)
         if here is None:
             raise _NotKnown(f"{queue.target.broker} has put copies of its messages into no light queue")
-        return here
+        # A light queue that was deleted begins anew at 0, and messages from before it say where they were.
+        there = (await pull_light(broker, name, here, count=1)).messages
+        return here if there and self._is_copy(there[0].message, queue, source) else None
+
+    def _is_copy(self, copy: StoredMessage, queue: CopiedQueue, source: int) -> bool:
+        found = provenance.of(copy, queue.target_topic)
+        if found is None or found.cluster != self._identity.source:
+            return False
+        return (Queue(found.broker, found.queue_id), found.offset) == (queue.source, source)
 
 
 class _LightQueue:
@@ -317,6 +332,12 @@ def _light(consumed: Mapping[str, OffsetTable]) -> Iterator[_Asked]:
         for (group, topic), offsets in table.offsets.items():
             if topic.startswith(LIGHT_PREFIX) and 0 in offsets:
                 yield _Asked(group, topic, broker, offsets[0])
+
+
+def _offset(there: Mapping[str, OffsetTable], found: _Found, asked: _Asked) -> int | None:
+    """Where the group is at the target now."""
+    table = there.get(found.target.broker)
+    return None if table is None else table.offsets.get((asked.group, asked.name), {}).get(0)
 
 
 def _where(place: GroupQueue) -> tuple[str, str, Queue]:

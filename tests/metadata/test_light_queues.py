@@ -46,7 +46,7 @@ class Sides:
 
     `source` says of each message of the queue whether it is in the light queue; `target` the same, and which
     message of the source it is a copy of: None for one that others wrote. `begin` is the light queue's first offset
-    at the source, `known` where the offset map begins.
+    at the source, `known` where the offset map begins. At the target it began anew after `deleted` messages.
     """
 
     source: list[bool] = field(default_factory=list)
@@ -56,6 +56,7 @@ class Sides:
     known: int = 0
     begin: int = 0
     homes: list[Queue] = field(default_factory=list)
+    deleted: int = 0
     asked: int = 0
     away: bool = False
 
@@ -64,7 +65,7 @@ class Sides:
         if side == "source":
             found = [(offset, None) for offset, light in enumerate(self.source) if light]
         else:
-            found = [(offset, copy) for offset, (light, copy) in enumerate(self.target) if light]
+            found = [(offset, copy) for offset, (light, copy) in enumerate(self.target) if light][self.deleted :]
         return [LightMessage(at, "parent", 2, message(offset, at, copy)) for at, (offset, copy) in enumerate(found)]
 
     async def pull(self, side: str, name: str, offset: int, *, count: int = 32) -> LightPull:
@@ -86,8 +87,9 @@ class Sides:
         if offset >= len(self.target):
             return None
         light, copy = self.target[offset]
-        at = sum(each for each, _ in self.target[:offset]) if light else None
-        return message(offset, at, copy)
+        number = sum(each for each, _ in self.target[:offset])
+        at = number - self.deleted if number >= self.deleted else number
+        return message(offset, at if light else None, copy)
 
     @property
     def offsets(self) -> OffsetMap:
@@ -251,6 +253,21 @@ def test_a_light_queue_that_began_anew_at_the_target(sides: Sides) -> None:
     (place,) = sides.read(10, 500)
     (action,) = plan_offsets([place], live=())
     assert (action.after, action.blocked) == ({"offset": 10}, "")
+
+
+def test_a_light_queue_that_was_deleted_at_the_target_with_its_offsets(sides: Sides) -> None:
+    """Brokers delete lite topics in which nothing has come for long; copies from before say where they were."""
+    copied(sides, [True] * 40)
+    queues = sides.queues()
+    (place,) = sides.read(30, queues=queues)
+    assert [standing(each).exact for each in sides.read(30, 30, queues=queues)] == [30]
+    sides.deleted = 39
+    assert [standing(each).exact for each in sides.read(30, queues=queues)] == [0]
+    sides.source += [True] * 3
+    sides.target += [(True, 40), (True, 41), (True, 42)]
+    sides.position = 43
+    (place,) = sides.read(42, queues=queues)
+    assert standing(place).exact == 3  # behind 39, 40 and 41
 
 
 def test_nothing_is_asked_again_of_a_group_that_stands_still(sides: Sides) -> None:
