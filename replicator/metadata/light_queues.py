@@ -57,7 +57,7 @@ class _Asked(NamedTuple):
 
 
 class _NotKnown(Exception):
-    """Why a place is not known."""
+    """Why a place is not known; nothing where that need not be said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class LightQueues:
             if queue is not None and queue.target == known.target and stays:
                 return known
         try:
-            found = await self._unresponsive.ask(asked.broker, lambda: self._looked_up(asked, copied))
+            found = await self._unresponsive.ask(asked.broker, lambda: self._looked_up(asked, there, copied))
         except ClientError:
             if known is None:
                 raise
@@ -218,12 +218,15 @@ class LightQueues:
             self._seen[asked] = _offset(there, found, asked)
         return found
 
-    async def _looked_up(self, asked: _Asked, copied: QueueLookup) -> _Found | None:
+    async def _looked_up(
+        self, asked: _Asked, there: Mapping[str, OffsetTable], copied: QueueLookup
+    ) -> _Found | None:
         light = _LightQueue(self._source.reader(asked.broker), asked.name)
         begin, end = await light.open(asked.offset)
         offset = max(begin, min(asked.offset, end))
         if begin == end:
-            raise _NotKnown("none of its messages are at the source any more")
+            synced = any((asked.group, asked.name) in table.offsets for table in there.values())
+            raise _NotKnown("" if synced else "none of its messages are at the source any more")
         topic, queue_id = await light.home(end)
         self._homes[asked.broker, asked.name] = topic, Queue(asked.broker, queue_id)
         queue = copied(topic, Queue(asked.broker, queue_id))
@@ -348,6 +351,7 @@ def _said(why: Mapping[_Asked, str]) -> Iterator[str]:
     by_reason: dict[str, list[_Asked]] = {}
     for asked, reason in why.items():
         by_reason.setdefault(reason, []).append(asked)
+    by_reason.pop("", None)
     for reason, all_asked in by_reason.items():
         first = min(all_asked)
         groups = counted(len({each.group for each in all_asked}), "group")

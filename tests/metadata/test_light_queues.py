@@ -309,6 +309,15 @@ def test_one_that_is_filled_from_several_queues_is_named(sides: Sides) -> None:
     assert (sides.asked, queues.problems) == (asked, [problem])
 
 
+@pytest.mark.parametrize("there", [None, 40])
+def test_one_whose_messages_have_all_expired_stays_where_it_is(sides: Sides, there: int | None) -> None:
+    copied(sides, [True] * 40)
+    sides.begin = 40
+    queues = sides.queues()
+    assert sides.read(40, there, queues=queues) == []
+    assert len(queues.problems) == (there is None)
+
+
 def test_those_of_topics_that_are_not_copied_are_asked_for_once(
     sides: Sides, monkeypatch: pytest.MonkeyPatch
 ) -> None:
