@@ -164,7 +164,7 @@ class LightQueues:
         if end == stop:
             self._copies[at] = known
         elif now > exact and end < min(stop, start + _MOST):
-            return replace(place, end=end)  # the light queue was deleted, and began anew
+            return replace(place, end=end)  # the light queue was deleted, and starts at 0 again
         return replace(place, queue=replace(place.queue, offsets=offsets, unread=(end, stop)))
 
     async def _read_copies(self, broker: str, name: str, start: int, stop: int) -> tuple[OffsetMap, int]:
@@ -266,7 +266,7 @@ class LightQueues:
         here = light_offset(copy.properties, name)
         if here is None:
             raise _NotKnown(f"{queue.target.broker} has put copies of its messages into no light queue")
-        # A light queue that was deleted begins anew at 0, and messages from before it say where they were.
+        # A light queue that was deleted starts at 0 again, and messages from before it say where they were.
         there = (await pull_light(broker, name, here, count=1)).messages
         return here if there and self._is_copy(there[0].message, queue, source) else None
 

@@ -46,7 +46,7 @@ class Sides:
 
     `source` says of each message of the queue whether it is in the light queue; `target` the same, and which
     message of the source it is a copy of: None for one that others wrote. `begin` is the light queue's first offset
-    at the source, `known` where the offset map begins. At the target it began anew after `deleted` messages.
+    at the source, `known` where the offset map begins. At the target it was deleted after `deleted` messages.
     """
 
     source: list[bool] = field(default_factory=list)
