@@ -19,6 +19,7 @@ from replicator.client.system_topics import INTERNAL_PREFIX, RETRY_PREFIX, SCHED
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
+from replicator.routing.body_compression import plain
 from replicator.routing.queue_map import Queue
 from replicator.routing.single_send import HELD_BACK
 
@@ -171,7 +172,8 @@ def renewed_waiting(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
 def fingerprint(message: StoredMessage, *, retry: bool = False) -> bytes | None:
     """The same for a waiting message and for what its broker delivers, different for any two that a client sent.
 
-    The body, and all properties that brokers leave alone: among them UNIQ_KEY, and DELAY or TIMER_OUT_MS.
+    The body as its producer wrote it, and all properties that brokers leave alone: among them UNIQ_KEY, and DELAY
+    or TIMER_OUT_MS.
 
     Args:
         retry: the message goes to a group's retry topic, where a copy is without its delay.
@@ -184,7 +186,7 @@ def fingerprint(message: StoredMessage, *, retry: bool = False) -> bytes | None:
         return None
     left_out = _CHANGING_OF_RETRIES if retry else _CHANGING
     own = sorted(part for part in raw.split(b"\x02") if part and not part.startswith(left_out))
-    what = b"\x02".join([b"%d" % message.reconsume_times, message.content, *own])
+    what = b"\x02".join([b"%d" % message.reconsume_times, plain(message).content, *own])
     return blake2b(what, digest_size=16).digest()
 
 

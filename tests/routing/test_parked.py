@@ -7,6 +7,7 @@ import pytest
 
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
+from replicator.routing.body_compression import BodyCompression
 from replicator.routing.parked import (
     Parked,
     Place,
@@ -66,6 +67,14 @@ def test_a_delivered_message_has_the_fingerprint_of_the_waiting_one() -> None:
         assert fingerprint(message(WAITING | other)) != fingerprint(waiting)
     assert fingerprint(message(WAITING, body=b"other")) != fingerprint(waiting)
     assert fingerprint(message(WAITING, tried=1)) != fingerprint(waiting)
+
+
+def test_compressed_on_its_way_it_is_the_same_message() -> None:
+    """What is parked and what is copied is compressed by the route; what the source delivers is not."""
+    waiting = message(WAITING, body=b"body " * 100)
+    packed = BodyCompression("zlib", 1)(waiting)
+    assert packed.body_length < 100
+    assert fingerprint(packed) == fingerprint(waiting)
 
 
 def test_what_never_waited_has_no_fingerprint() -> None:
