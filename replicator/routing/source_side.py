@@ -17,9 +17,10 @@ from replicator.routing.channel import Channel, Source
 from replicator.routing.faults import SourceLost, SourceReset
 from replicator.routing.fork import last_common
 from replicator.routing.look_back import UNWATCHED
+from replicator.routing.message_filter import select
 from replicator.routing.recovery import CopyRecord
 from replicator.routing.shared import Shared
-from replicator.routing.source_task import SourceTask, select
+from replicator.routing.source_task import SourceTask
 from replicator.routing.state import QueueState
 
 __all__ = ["BrokerSource", "CopyAt", "SourceSide"]

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from replicator.plugins.route_options import route_options
 from replicator.protocol.message import StoredMessage
+from replicator.routing.message_filter import select
 from replicator.routing.options import Identity
-from replicator.routing.source_task import select
 from replicator.settings import RouteSettings, load
 from tests.support.settings import flags, mistakes
 

@@ -22,11 +22,11 @@ from replicator.plugins.route_options import route_options
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.faults import TransformRefused
+from replicator.routing.message_filter import select
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
-from replicator.routing.source_task import select
 from replicator.settings import RouteSettings
 
 __all__ = ["Tail", "examine_tails", "judge_tails"]

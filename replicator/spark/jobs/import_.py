@@ -20,13 +20,13 @@ from replicator.ranges.pair_run import TaskResources, run_pair
 from replicator.ranges.suspend_guard import awake
 from replicator.routing.channel import Channel, Chunk, Source
 from replicator.routing.faults import QueueFailed, SourceEnded, SourceReset
+from replicator.routing.message_filter import select
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair
 from replicator.routing.recovery import CopyRecord
 from replicator.routing.shared import Shared
 from replicator.routing.source_side import CopyAt
-from replicator.routing.source_task import select
 from replicator.routing.state import QueueState
 from replicator.spark.engine.quiesce import for_attempt, settled
 from replicator.spark.engine.tasks import bundles, run_rate_limited, together_as_task
