@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from replicator.client.system_topics import is_group_topic
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.uniform_run import offsets_of
 from replicator.routing import provenance
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 from replicator.routing.parked import KINDS, renewed_waiting
 from replicator.routing.state import QueueCounters
@@ -17,12 +19,16 @@ __all__ = ["select"]
 
 
 def select(
-    messages: Sequence[StoredMessage], options: RouteOptions, topic: str, counters: QueueCounters | None = None
+    messages: Sequence[StoredMessage],
+    options: RouteOptions,
+    queue: MessageQueue,
+    counters: QueueCounters | None = None,
 ) -> tuple[Sequence[StoredMessage], bool]:
-    """Those of `messages` of a source topic that are to be copied, and whether there are copies among all.
+    """Those of the `messages` of a source queue that are to be copied, and whether there are copies among all.
 
     Where there are `counters`, the others are counted in them, unless they were when they were read before.
     """
+    topic = queue.topic
     if is_group_topic(topic):
         messages = provenance.renewed_retries(messages)
     elif topic in KINDS:
@@ -39,7 +45,8 @@ def select(
         _count(counters, "filter", kept, tagged)
         kept = tagged
     if options.released is not None:
-        others = options.released.others(topic, kept)
+        transform = None if options.transform is None else partial(options.transform, topic, queue.queue)
+        others = options.released.others(topic, kept, transform)
         _count(counters, "released", kept, others)
         kept = others
     return kept, copies

@@ -23,6 +23,7 @@ from replicator.routing.channel import Channel, Chunk
 from replicator.routing.faults import SourceEnded, SourceGap, SourceLost, SourceReset, code_of
 from replicator.routing.look_back import LookBack
 from replicator.routing.message_filter import select
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 from replicator.routing.poll_pacer import PollPacer
 from replicator.routing.state import QueueState
@@ -301,9 +302,10 @@ class SourceTask:
 
     def _put(self, messages: Sequence[StoredMessage], end: int, size: int) -> None:
         """Leaves out what is not to be copied and puts the rest into the channel."""
-        kept, copies = select(messages, self._options, self._state.topic, self._state.counters)
-        self._state.progress.read_to = end
-        self._state.counters.read_up_to(end)
+        state = self._state
+        kept, copies = select(messages, self._options, MessageQueue(state.topic, *state.source), state.counters)
+        state.progress.read_to = end
+        state.counters.read_up_to(end)
         last_stored = self._last_stored(messages, kept, end)
         self._channel.put(Chunk(kept, end, size, copies=copies, last_stored=last_stored))
         self._budget.charge(size)  # only now, since packing may fail; nobody takes it in between

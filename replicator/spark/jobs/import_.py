@@ -107,7 +107,7 @@ async def _import_range(job: ImportJob, task: TaskResources, archived: Archived)
 
     async def before(first: int) -> AsyncIterator[Sequence[StoredMessage]]:
         for messages in read(job.location, archived.queue, archived.files, start=part.start):
-            kept, _ = select([m for m in messages if m.queue_offset < first], job.options, part.topic)
+            kept, _ = select([m for m in messages if m.queue_offset < first], job.options, archived.queue)
             yield kept
             if messages[-1].queue_offset + 1 >= first:
                 return
@@ -210,6 +210,7 @@ class _ArchiveTask:
         self._channel = channel
         self._next = offset
         self._location = location
+        self._queue = archived.queue
         self._chunks = read(location, archived.queue, archived.files, start=offset)
         self._room = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
@@ -250,7 +251,7 @@ class _ArchiveTask:
         return list(islice(self._chunks, _AT_ONCE))
 
     def _put(self, messages: Sequence[StoredMessage], end: int) -> None:
-        kept, copies = select(messages, self._options, self._state.topic, self._state.counters)
+        kept, copies = select(messages, self._options, self._queue, self._state.counters)
         counters = self._state.counters
         # What was read before the target was checked again is counted already.
         counters.gaps += counters.unread(self._next, end, offsets_of(messages))
