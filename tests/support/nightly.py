@@ -48,6 +48,7 @@ NIGHTLY: Final = frozenset(
         "tests/e2e/test_parked_messages.py::test_the_site_is_lost[5.3.3-5.1.4]",
         "tests/e2e/test_parked_messages.py::test_the_site_is_lost[timers in RocksDB]",
         "tests/e2e/test_parked_selection.py::test_what_sql_selects[4.9.7]",
+        "tests/e2e/test_parked_transforms.py::test_the_site_is_lost_and_returns[4.9.7]",
         "tests/e2e/test_pending_messages.py::test_delayed_messages_and_transactions[4.9.7]",
         "tests/e2e/test_pending_messages.py::test_delayed_messages_and_transactions[5.1.4]",
         "tests/e2e/test_pending_messages.py::test_delayed_messages_and_transactions[5.3.3]",
