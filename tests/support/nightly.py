@@ -161,6 +161,7 @@ NIGHTLY: Final = frozenset(
         "tests/spark/test_job_metrics.py::test_a_running_backfill_is_on_the_board",
         "tests/spark/test_killed_driver.py::test_export_then_import_then_backfill",
         "tests/spark/test_parked_messages.py::test_the_site_is_lost",
+        "tests/spark/test_parked_messages.py::test_what_transforms_make_of_it",
         "tests/spark/test_paused.py::test_a_process_that_stood_still_sends_no_more",
         "tests/spark/test_reading.py::test_bodies_are_as_their_producers_wrote_them",
         "tests/spark/test_retention.py::test_messages_that_are_gone",
