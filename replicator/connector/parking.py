@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from replicator.aio.backoff import Backoff
@@ -21,16 +22,19 @@ from replicator.observe.logging import get_logger
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing.channel import Channel, Source
-from replicator.routing.options import RouteOptions
+from replicator.routing.options import RouteOptions, Transform
 from replicator.routing.pair import QueuePair
 from replicator.routing.parked import (
     KINDS,
     RECALL,
     ReleasedMessages,
+    bare_recall,
     due_of,
     is_recall,
     parse_delays,
+    real_queue,
     real_topic,
+    transformed,
     with_due,
 )
 from replicator.routing.queue_map import Queue
@@ -140,7 +144,7 @@ class Parking:
             subscription=by_sql if kind == "SQL92" else EVERYTHING,
             tags=None,
             start_from="earliest",
-            transform=self._transform,
+            transform=partial(self._park, options.transform),
             audit_share=0.0,
         )
 
@@ -171,8 +175,30 @@ class Parking:
         self._delivered[topic, queue] = await timer_read_until(master)
         return None
 
-    def _transform(self, topic: str, queue: Queue, message: StoredMessage) -> StoredMessage | None:
-        """As a route's transform: the message as it is parked, or None."""
+    def _park(
+        self, transform: Transform | None, topic: str, queue: Queue, message: StoredMessage
+    ) -> StoredMessage | None:
+        """As a route's transform: the message as it is parked, or None.
+
+        Args:
+            transform: the route's own.
+        """
+        due, raw = self._due(topic, queue, message), message.properties
+        if due is None:
+            return None
+        if transform is None:
+            return with_due(message, due)
+        if is_recall(raw):
+            return with_due(bare_recall(message), due)
+        to = Queue(queue.broker, real_queue(raw) or 0)
+        changed = transformed(message, partial(transform, real_topic(raw), to))
+        if changed is None:
+            return None
+        tag, before = (properties.find(each, b"TAGS") for each in (changed.properties, raw))
+        return with_due(changed, due, retagged=tag != before)
+
+    def _due(self, topic: str, queue: Queue, message: StoredMessage) -> int | None:
+        """When a message is due (ms since the epoch); None for one that is not parked."""
         raw = message.properties
         level = queue.queue_id + 1 if topic == SCHEDULE_TOPIC else None
         due = due_of(message, level, self._delays.get(queue.broker, ()))
@@ -183,7 +209,7 @@ class Parking:
             return None
         if self._tags and not is_recall(raw) and properties.find(raw, b"TAGS") not in self._tags:
             return None
-        return with_due(message, due)
+        return due
 
 
 class ParkedSource(BrokerSource):

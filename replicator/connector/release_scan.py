@@ -126,7 +126,7 @@ class _Scan:
                     continue
                 if (key := recalled(message.properties)) is not None:
                     found.recalled.add(key)
-                elif tags and properties.find(message.properties, b"TAGS") not in tags:
+                elif tags and not _is_selected(message, tags):
                     continue
                 elif (parked := read_parked(message, kind, Place(topic, queue, message.queue_offset))) is not None:
                     found.parked.append(parked)
@@ -213,3 +213,9 @@ class _Scan:
             async for message in read_range(master, TIMER_TOPIC, 0, start):
                 of = sources[real_topic(message.properties)]
                 self._note_released(message, of)
+
+
+def _is_selected(parked: StoredMessage, tags: frozenset[bytes]) -> bool:
+    """Whether a message has one of `tags`, or had one that selected it before a transform changed it."""
+    raw = parked.properties
+    return properties.find(raw, b"TAGS") in tags or properties.find(raw, provenance.RETAGGED) is not None

@@ -38,7 +38,7 @@ def check(
 ) -> None:
     """Show each setting's value and where it comes from, without connecting to a cluster."""
     settings = load(flags, file=config)
-    chain_of(settings.transforms)
+    chain_of(settings.transforms, waiting="pending" in settings.sync)
     load_strategy(settings.assignment)
     _read_accounts(settings.acl.source_dir)
     values = settings.model_dump(mode="json")

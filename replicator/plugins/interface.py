@@ -129,8 +129,9 @@ class Message:
     """A message of a route on its way; `dataclasses.replace` makes another one of it.
 
     `topic`, `broker`, `queue_id` and `queue_offset` say where it is at the source; timestamps are in
-    milliseconds since the epoch. `body` is decompressed. `properties` are those that its producer gave it, TAGS
-    and KEYS (separated by spaces) among them; neither provenance nor what brokers add.
+    milliseconds since the epoch. `queue_offset` and `store_timestamp` are -1 while it waits at its broker, which
+    only a transform that `takes_waiting` is given. `body` is decompressed. `properties` are those that its producer
+    gave it, TAGS and KEYS (separated by spaces) among them; neither provenance nor what brokers add.
     """
 
     topic: str
@@ -157,6 +158,11 @@ class Transform(ABC, Generic[Config]):
     """
 
     config: ClassVar[type[BaseModel]] = NoConfig
+
+    #: Whether it may be given messages that wait at their broker, so that a route with it can park them: what it
+    #: makes of a message depends on nothing but its topic, flag, body and properties, and UNIQ_KEY, DELAY and
+    #: TIMER_OUT_MS among these stay as they are.
+    takes_waiting: ClassVar[bool] = False
 
     def __init__(self, config: Config) -> None:
         self.settings = config

@@ -27,7 +27,7 @@ def route_options(
     """What a route's settings mean for the data path; the other arguments are as in `RouteOptions`.
 
     Raises:
-        ConfigError: a transform cannot be had.
+        ConfigError: a transform cannot be had, or takes no waiting messages where the route parks them.
     """
     subscription, tags = Subscription(), None
     if route.sql:
@@ -50,7 +50,7 @@ def route_options(
         pulls_in_flight=route.pulls_in_flight,
         settle_timeout=settle_timeout,
         dead_letter_topic=route.dead_letter_topic,
-        transform=chain_of(route.transforms),
+        transform=chain_of(route.transforms, waiting="pending" in route.sync),
         compression=_compression(route),
         sealer=sealer,
         late_before=late_before,

@@ -17,6 +17,7 @@ from replicator.protocol.compression import compress, decompress
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.properties import BROKER_MADE, LIGHT_OFFSETS
 from replicator.routing.faults import TransformRefused
+from replicator.routing.parked import BROKER_CHANGED
 from replicator.routing.provenance import PREFIX
 from replicator.routing.queue_map import Queue
 from replicator.settings import explain
@@ -28,7 +29,9 @@ _FIELD: Final = "transforms"
 _ODD: Final = "surrogateescape"
 #: Characters of a transform's exception that are reported.
 _MAX_REASON: Final = 300
-_RESERVED: Final = (PREFIX.decode(), *(name.decode() for name in BROKER_MADE))
+#: Not seen, and kept: they say that a message is in light message queues, and how it waits or has waited.
+_HIDDEN: Final = frozenset((LIGHT_OFFSETS, *BROKER_CHANGED))
+_RESERVED: Final = frozenset(name.decode() for name in (*BROKER_MADE, *_HIDDEN))
 
 
 class Chain:
@@ -76,13 +79,13 @@ class Chain:
 def _split(raw: bytes) -> tuple[list[bytes], dict[str, str]]:
     """Properties that a transform does not see but that stay, as bytes, and those that it sees.
 
-    What brokers made is in neither, except for what says that a message is in light message queues.
+    What else brokers made is in neither.
     """
     hidden: list[bytes] = []
     seen: dict[str, str] = {}
     for part in raw.split(b"\x02"):
         name, _, value = part.partition(b"\x01")
-        if part.startswith(PREFIX) or name == LIGHT_OFFSETS:
+        if part.startswith(PREFIX) or name in _HIDDEN:
             hidden.append(part)
         elif name and name not in BROKER_MADE:
             seen[name.decode(errors=_ODD)] = value.decode(errors=_ODD)
@@ -122,7 +125,7 @@ def _encoded(properties: Mapping[Any, Any]) -> Iterable[bytes]:
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str) or not name:
             raise TransformRefused(f"property {name!r} = {value!r} is not a text with a name")
-        if name.startswith(_RESERVED[0]) or name in _RESERVED:
+        if name.startswith(PREFIX.decode()) or name in _RESERVED:
             raise TransformRefused(f"property {name} is reserved")
         try:
             part = f"{name}\x01{value}".encode(errors=_ODD)
@@ -148,11 +151,12 @@ def load_transform(name: str) -> type[Transform[Any]]:
     return found
 
 
-def chain_of(wanted: Sequence[str]) -> Chain | None:
+def chain_of(wanted: Sequence[str], *, waiting: bool = False) -> Chain | None:
     """The transforms that a route is configured with, in order; None when there are none.
 
     Args:
         wanted: each a name, or `name?key=value&key=value`, with %XX for characters that mean something there.
+        waiting: they are given messages that wait at their broker, too.
 
     Raises:
         ConfigError: all mistakes, one a line.
@@ -161,7 +165,7 @@ def chain_of(wanted: Sequence[str]) -> Chain | None:
     mistakes: list[str] = []
     for each in wanted:
         try:
-            made.append(_make(each))
+            made.append(_make(each, waiting=waiting))
         except ConfigError as error:
             mistakes.append(str(error))
     if mistakes:
@@ -169,9 +173,14 @@ def chain_of(wanted: Sequence[str]) -> Chain | None:
     return Chain(made) if made else None
 
 
-def _make(wanted: str) -> tuple[str, Transform[Any]]:
+def _make(wanted: str, *, waiting: bool) -> tuple[str, Transform[Any]]:
     name, mark, query = wanted.partition("?")
     kind = load_transform(name)
+    if waiting and not kind.takes_waiting:
+        raise ConfigError(
+            f"{_FIELD} = {name!r} takes no messages that wait at their broker, and sync has pending",
+            hint="leave pending out of sync, or have the class say `takes_waiting = True` (docs/TRANSFORMS.md)",
+        )
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(mark), errors="strict")
     except ValueError:
@@ -188,14 +197,21 @@ def _make(wanted: str) -> tuple[str, Transform[Any]]:
         raise ConfigError(f"{_FIELD} = {wanted!r} cannot be created ({type(error).__name__}: {error})") from error
 
 
-def mistakes_of(wanted: object) -> list[str]:
-    """What is wrong with `transforms` as somebody has given it; nothing where it is not a list of names at all."""
-    if isinstance(wanted, str):
-        wanted = [part.strip() for part in wanted.split(",") if part.strip()]
-    if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
-        return []
+def mistakes_of(wanted: object, sync: object = None) -> list[str]:
+    """What is wrong with `transforms`, beside `sync`, as somebody has given them.
+
+    Nothing where `transforms` is not a list of names at all.
+    """
+    names = _names(wanted)
     try:
-        chain_of(wanted)
+        chain_of(names, waiting="pending" in _names(sync))
     except ConfigError as error:
         return error.message.splitlines()
     return []
+
+
+def _names(given: object) -> list[str]:
+    """The names in a list, or in a text with commas; none where it is neither."""
+    if isinstance(given, str):
+        return [part.strip() for part in given.split(",") if part.strip()]
+    return given if isinstance(given, list) and all(isinstance(each, str) for each in given) else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -19,10 +19,13 @@ from replicator.client.system_topics import INTERNAL_PREFIX, RETRY_PREFIX, SCHED
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
+from replicator.routing.body_compression import plain
+from replicator.routing.faults import TransformRefused
 from replicator.routing.queue_map import Queue
 from replicator.routing.single_send import HELD_BACK
 
 __all__ = [
+    "BROKER_CHANGED",
     "KINDS",
     "RECALL",
     "RELEASED",
@@ -32,16 +35,19 @@ __all__ = [
     "ReleasedMessages",
     "as_new",
     "as_released",
+    "bare_recall",
     "due_of",
     "fingerprint",
     "is_recall",
     "parked_topics",
     "parse_delays",
     "read_parked",
+    "real_queue",
     "real_topic",
     "recalled",
     "released",
     "renewed_waiting",
+    "transformed",
     "with_due",
 ]
 
@@ -61,8 +67,8 @@ _TIMER_DUE: Final = b"TIMER_OUT_MS"
 #: Only what takes a message of the timer back has it.
 RECALL: Final = b"TIMER_DEL_UNIQKEY"
 
-#: Brokers set or change them between the parked message and the delivered one.
-_NAMES: Final = (
+#: Brokers set or change them while a message waits, or when they deliver it.
+BROKER_CHANGED: Final = (
     _REAL_TOPIC,
     _REAL_QUEUE,
     b"TIMER_ENQUEUE_MS",
@@ -70,12 +76,17 @@ _NAMES: Final = (
     b"TIMER_ROLL_TIMES",
     b"WAIT",
     b"PGROUP",
+)
+#: They differ between the parked message and the delivered one, or its copy.
+_NAMES: Final = (
+    *BROKER_CHANGED,
     properties.SEAL,
     provenance.ORIGIN,
     provenance.SOURCE,
     provenance.VIA,
     provenance.RETRIES,
     provenance.DUE,
+    provenance.RETAGGED,
     RELEASED,
     *properties.BROKER_MADE,
 )
@@ -93,13 +104,25 @@ _DELAYING: Final = (
     b"TRAN_MSG",
 )
 #: What only a parked message has, or what it was released from before, by another route.
-_PARKED: Final = (provenance.SOURCE, provenance.DUE, RELEASED, properties.SEAL, *properties.BROKER_MADE)
+_PARKED: Final = (
+    provenance.SOURCE,
+    provenance.DUE,
+    provenance.RETAGGED,
+    RELEASED,
+    properties.SEAL,
+    *properties.BROKER_MADE,
+)
 _WAITED: Final = (b"DELAY", _TIMER_DUE)
+#: By these a waiting message is known once it is delivered, or recalled: transforms may not change them.
+_KNOWN_BY: Final = (UNIQUE, *_WAITED)
 _CHANGING: Final = tuple(name + b"\x01" for name in _NAMES)
 #: A copy for a retry topic, which is a single send, is without more (`without_delay`).
 _CHANGING_OF_RETRIES: Final = tuple(name + b"\x01" for name in (*_NAMES, _TIMER_DUE, *HELD_BACK))
 
 _UNITS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+#: What a route's transforms make of a message of one queue; None: they leave it out. Raises TransformRefused.
+Transforming = Callable[[StoredMessage], StoredMessage | None]
+
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]+")
 #: Characters of an id that a topic's name has room for.
 _ROOM: Final = 40
@@ -123,6 +146,11 @@ def real_topic(raw: bytes) -> str:
     return (properties.find(raw, _REAL_TOPIC) or b"").decode(errors="replace")
 
 
+def real_queue(raw: bytes) -> int | None:
+    """The queue that a waiting message with the properties `raw` goes to; None if it does not say."""
+    return properties.number(properties.find(raw, _REAL_QUEUE) or b"")
+
+
 def is_recall(raw: bytes) -> bool:
     """Whether a record of the timer takes back a message instead of being one."""
     return properties.find(raw, RECALL) is not None
@@ -131,6 +159,15 @@ def is_recall(raw: bytes) -> bool:
 def recalled(raw: bytes) -> bytes | None:
     """By what a record of the timer takes back a message, as in `Parked.recalls`; None if it takes back none."""
     return properties.find(raw, RECALL)
+
+
+def bare_recall(message: StoredMessage) -> StoredMessage:
+    """A record of the timer that takes back a message, with nothing else in it that a producer may have written."""
+    raw = message.properties
+    kept = [
+        b"%b\x01%b\x02" % (name, properties.find(raw, name) or b"") for name in (RECALL, _REAL_TOPIC, _REAL_QUEUE)
+    ]
+    return msgspec.structs.replace(message.with_content(b"0", sys_flag=0), properties=b"".join(kept))
 
 
 def due_of(message: StoredMessage, level: int | None, delays: Sequence[int]) -> int | None:
@@ -152,10 +189,29 @@ def parse_delays(text: str) -> list[int]:
     return [count * unit for count, unit in delays if count is not None and unit is not None]
 
 
-def with_due(message: StoredMessage, due: int) -> StoredMessage:
-    """`message` as it is parked."""
-    raw = b"%b\x01%d\x02%b" % (provenance.DUE, due, message.properties)
+def with_due(message: StoredMessage, due: int, *, retagged: bool = False) -> StoredMessage:
+    """`message` as it is parked; `retagged`: the source has it with another tag."""
+    mark = b"%b\x011\x02" % provenance.RETAGGED if retagged else b""
+    raw = b"%b\x01%d\x02%b%b" % (provenance.DUE, due, mark, message.properties)
     return msgspec.structs.replace(message, properties=raw)
+
+
+def transformed(waiting: StoredMessage, transform: Transforming) -> StoredMessage | None:
+    """What a route's transforms make of a waiting message, which has no place in its topic yet.
+
+    Raises:
+        TransformRefused: as of them; or nobody could tell, once it is delivered, that it is the same message.
+    """
+    changed = transform(msgspec.structs.replace(waiting, queue_offset=-1, store_timestamp=-1))
+    if changed is None:
+        return None
+    for name in _KNOWN_BY:
+        if properties.find(changed.properties, name) != properties.find(waiting.properties, name):
+            raise TransformRefused(
+                f"property {name.decode()} is changed, by which a message that waits is known once it is delivered"
+            )
+    place = {"queue_offset": waiting.queue_offset, "store_timestamp": waiting.store_timestamp}
+    return msgspec.structs.replace(changed, **place)
 
 
 def renewed_waiting(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
@@ -171,7 +227,8 @@ def renewed_waiting(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
 def fingerprint(message: StoredMessage, *, retry: bool = False) -> bytes | None:
     """The same for a waiting message and for what its broker delivers, different for any two that a client sent.
 
-    The body, and all properties that brokers leave alone: among them UNIQ_KEY, and DELAY or TIMER_OUT_MS.
+    The body as its producer wrote it, and all properties that brokers leave alone: among them UNIQ_KEY, and DELAY
+    or TIMER_OUT_MS.
 
     Args:
         retry: the message goes to a group's retry topic, where a copy is without its delay.
@@ -180,12 +237,16 @@ def fingerprint(message: StoredMessage, *, retry: bool = False) -> bytes | None:
         None for a message that has never waited.
     """
     raw = message.properties
-    if not retry and not any(properties.find(raw, name) is not None for name in _WAITED):
+    if not _has_waited(raw, retry=retry):
         return None
     left_out = _CHANGING_OF_RETRIES if retry else _CHANGING
     own = sorted(part for part in raw.split(b"\x02") if part and not part.startswith(left_out))
-    what = b"\x02".join([b"%d" % message.reconsume_times, message.content, *own])
+    what = b"\x02".join([b"%d" % message.reconsume_times, plain(message).content, *own])
     return blake2b(what, digest_size=16).digest()
+
+
+def _has_waited(raw: bytes, *, retry: bool) -> bool:
+    return retry or any(properties.find(raw, name) is not None for name in _WAITED)
 
 
 def released(raw: bytes) -> str | None:
@@ -275,20 +336,39 @@ class ReleasedMessages:
         """The fingerprints of those of a source topic."""
         return self._by_topic.get(topic, ())
 
-    def others(self, topic: str, messages: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
-        """Those of the `messages` of a source topic that were not released."""
+    def others(
+        self, topic: str, messages: Sequence[StoredMessage], transform: Transforming | None = None
+    ) -> Sequence[StoredMessage]:
+        """Those of the `messages` of a source topic that were not released.
+
+        Args:
+            transform: what is parked has gone through it.
+        """
         known = self._by_topic.get(topic)
         if not known:
             return messages
         retry = topic.startswith(RETRY_PREFIX)
-        return [message for message in messages if fingerprint(message, retry=retry) not in known]
+        return [each for each in messages if _fingerprint_of_copy(each, transform, retry=retry) not in known]
+
+
+def _fingerprint_of_copy(message: StoredMessage, transform: Transforming | None, *, retry: bool) -> bytes | None:
+    """That of what is copied of a message; None for one that is not copied, or has never waited."""
+    if transform is not None and _has_waited(message.properties, retry=retry):
+        try:
+            changed = transform(message)
+        except TransformRefused:
+            return None  # as when it waited: it was not parked
+        if changed is None:
+            return None
+        message = changed
+    return fingerprint(message, retry=retry)
 
 
 def read_parked(message: StoredMessage, kind: str, place: Place) -> Parked | None:
     """What a message of a parked topic says; None for one that is not a waiting message."""
     raw = message.properties
     source, due = provenance.read(raw), properties.number(properties.find(raw, provenance.DUE) or b"")
-    queue_id, topic = properties.number(properties.find(raw, _REAL_QUEUE) or b""), real_topic(raw)
+    queue_id, topic = real_queue(raw), real_topic(raw)
     print_ = fingerprint(message, retry=topic.startswith(RETRY_PREFIX))
     if source is None or print_ is None or is_recall(raw):
         return None

@@ -9,7 +9,8 @@ From the third hop on, `__RPL_VIA` lists the clusters between origin and source,
 ring from outside ends its way, too.
 
 A message that waits at its broker, and is parked at the target meanwhile, has `__RPL_DUE`: when it is due, over all
-hops, in milliseconds since the epoch by the clock of the broker that it waits at.
+hops, in milliseconds since the epoch by the clock of the broker that it waits at. Where a transform has changed its
+tag it has `__RPL_RETAGGED`: it was selected by another one.
 
 In a retry or dead-letter topic `__RPL_RETRIES` is how often the copied message had been tried. What a broker
 makes of a copy that its group fails on has all its properties, and another count: it is not a copy, and born there.
@@ -31,6 +32,7 @@ __all__ = [
     "DUE",
     "ORIGIN",
     "PREFIX",
+    "RETAGGED",
     "RETRIES",
     "SOURCE",
     "VIA",
@@ -52,10 +54,11 @@ SOURCE: Final = PREFIX + b"SOURCE"
 VIA: Final = PREFIX + b"VIA"
 RETRIES: Final = PREFIX + b"RETRIES"
 DUE: Final = PREFIX + b"DUE"
+RETAGGED: Final = PREFIX + b"RETAGGED"
 
 #: Of the numbers of a place: what comes after it still fits into a record.
 _BITS: Final = 62
-_KEPT: Final = DUE + b"\x01"
+_KEPT: Final = (DUE + b"\x01", RETAGGED + b"\x01")
 _OF_COPIES: Final = (ORIGIN, SOURCE, VIA, RETRIES, properties.SEAL)
 
 

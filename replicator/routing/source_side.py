@@ -17,9 +17,11 @@ from replicator.routing.channel import Channel, Source
 from replicator.routing.faults import SourceLost, SourceReset
 from replicator.routing.fork import last_common
 from replicator.routing.look_back import UNWATCHED
+from replicator.routing.message_filter import select
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.recovery import CopyRecord
 from replicator.routing.shared import Shared
-from replicator.routing.source_task import SourceTask, select
+from replicator.routing.source_task import SourceTask
 from replicator.routing.state import QueueState
 
 __all__ = ["BrokerSource", "CopyAt", "SourceSide"]
@@ -188,9 +190,10 @@ class BrokerSource:
         if await self._has(copy.source, copy.stored) is not True:
             return None  # it was recreated, or retention was faster
         place, offset = (self._reader(), state.topic, state.source.queue_id), start
+        queue = MessageQueue(state.topic, *state.source)
         while offset < copy.source:
             pulled = await pull(*place, offset, subscription=options.subscription)
-            for message in select(pulled.messages, options, state.topic)[0]:
+            for message in select(pulled.messages, options, queue)[0]:
                 return message.queue_offset if message.queue_offset < copy.source else None
             if pulled.next_offset <= offset:
                 return None

@@ -14,24 +14,22 @@ from replicator.client.endpoint import Endpoint
 from replicator.client.history import HistoryConnection
 from replicator.client.line_window import Crossing
 from replicator.client.pull import PULL_TIMEOUT, SUSPEND, Pulled, pull_fields, read
-from replicator.client.system_topics import is_group_topic
 from replicator.errors import ClientError, ProtocolError, ReplicatorError
-from replicator.protocol import properties
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.message import StoredMessage
 from replicator.protocol.uniform_run import offsets_of
-from replicator.routing import provenance
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel, Chunk
 from replicator.routing.faults import SourceEnded, SourceGap, SourceLost, SourceReset, code_of
 from replicator.routing.look_back import LookBack
+from replicator.routing.message_filter import select
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
-from replicator.routing.parked import KINDS, renewed_waiting
 from replicator.routing.poll_pacer import PollPacer
-from replicator.routing.state import QueueCounters, QueueState
+from replicator.routing.state import QueueState
 from replicator.routing.window import Pull, PullWindow
 
-__all__ = ["SourceTask", "select"]
+__all__ = ["SourceTask"]
 
 #: Bytes that an answer is expected to have until some have come.
 _FIRST_ANSWER: Final = 32 * 1024
@@ -304,9 +302,10 @@ class SourceTask:
 
     def _put(self, messages: Sequence[StoredMessage], end: int, size: int) -> None:
         """Leaves out what is not to be copied and puts the rest into the channel."""
-        kept, copies = select(messages, self._options, self._state.topic, self._state.counters)
-        self._state.progress.read_to = end
-        self._state.counters.read_up_to(end)
+        state = self._state
+        kept, copies = select(messages, self._options, MessageQueue(state.topic, *state.source), state.counters)
+        state.progress.read_to = end
+        state.counters.read_up_to(end)
         last_stored = self._last_stored(messages, kept, end)
         self._channel.put(Chunk(kept, end, size, copies=copies, last_stored=last_stored))
         self._budget.charge(size)  # only now, since packing may fail; nobody takes it in between
@@ -336,57 +335,6 @@ class SourceTask:
             if ahead:
                 self._put(ahead, error.start, sum(len(m.body) for m in ahead))
         self._channel.fail(error)
-
-
-def select(
-    messages: Sequence[StoredMessage], options: RouteOptions, topic: str, counters: QueueCounters | None = None
-) -> tuple[Sequence[StoredMessage], bool]:
-    """Those of `messages` of a source topic that are to be copied, and whether there are copies among all.
-
-    Where there are `counters`, the others are counted in them, unless they were when they were read before.
-    """
-    if is_group_topic(topic):
-        messages = provenance.renewed_retries(messages)
-    elif topic in KINDS:
-        messages = renewed_waiting(messages)
-    copies = provenance.among(messages)
-    # What goes to no cluster cannot return to it.
-    kept = messages
-    if copies and options.identity.target:
-        kept = _may_pass(messages, options)
-        _count(counters, "loop", messages, kept)
-    if options.tags is not None:
-        # Brokers filter by the hash of a tag; equal hashes are not equal tags.
-        tagged = [m for m in kept if properties.find(m.properties, b"TAGS") in options.tags]
-        _count(counters, "filter", kept, tagged)
-        kept = tagged
-    if options.released is not None:
-        others = options.released.others(topic, kept)
-        _count(counters, "released", kept, others)
-        kept = others
-    return kept, copies
-
-
-def _count(
-    counters: QueueCounters | None, reason: str, messages: Sequence[StoredMessage], kept: Sequence[StoredMessage]
-) -> None:
-    """Counts those of `messages` that are not among `kept`."""
-    if counters is not None and len(kept) < len(messages):
-        all_of_them, others = (
-            sum(offset >= counters.skipped_to for offset in offsets_of(each)) for each in (messages, kept)
-        )
-        counters.skip(reason, all_of_them - others)
-
-
-def _may_pass(messages: Sequence[StoredMessage], options: RouteOptions) -> list[StoredMessage]:
-    """Those that have not been at the target, and that `forward` lets through."""
-    target, forward = options.identity.target.encode(), options.forward == "all"
-    origins = [properties.find(m.properties, provenance.ORIGIN) for m in messages]
-    return [
-        m
-        for m, origin in zip(messages, origins, strict=True)
-        if origin is None or (forward and origin != target and not provenance.came_through(m.properties, target))
-    ]
 
 
 def _first_hole(start: int, end: int, messages: Sequence[StoredMessage]) -> tuple[int, int]:

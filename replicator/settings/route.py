@@ -240,7 +240,7 @@ class RouteSettings(Table):
     @model_validator(mode="before")
     @classmethod
     def _without_pending(cls, given: Any) -> Any:
-        """By default, where what waits at a source could not go through what all messages do."""
+        """By default, where transforms may not be made for what waits at a source."""
         if isinstance(given, dict) and "sync" not in given and given.get("transforms"):
             return {**given, "sync": ["topics", "groups", "offsets"]}
         return given
@@ -256,10 +256,6 @@ class RouteSettings(Table):
             raise ValueError("retry_topics needs groups in sync: brokers refuse retries of unknown groups")
         if self.protect_target and "topics" not in self.sync:
             raise ValueError("protect_target needs topics in sync, which sets their perm")
-        if "pending" in self.sync and self.transforms:
-            raise ValueError(
-                "sync has pending, but what waits at a source goes through no transforms: leave one of them out"
-            )
         if "acl" in self.sync and self.rename != "{topic}":
             raise ValueError(
                 "sync has acl and rename is set, but rights name topics as the source calls them: at the target"

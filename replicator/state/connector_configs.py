@@ -121,7 +121,7 @@ def _parse(config: Mapping[str, Any], limits: ConnectorLimits) -> RouteSettings 
         values = with_proxy_defaults(values)
     mistakes = [
         *(f"{each} cannot be set for a connector: set it in the settings of each worker" for each in worker_only),
-        *mistakes_of(values.get("transforms")),
+        *mistakes_of(values.get("transforms"), values.get("sync")),
     ]
     try:
         settings = RouteSettings(**values)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from replicator.client.pull import EVERYTHING, Subscription
 from replicator.connector import parking as module
@@ -14,9 +16,10 @@ from replicator.connector.parking import Parking
 from replicator.errors import Unreachable
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
-from replicator.routing.options import Identity, RouteOptions
+from replicator.routing.faults import TransformRefused
+from replicator.routing.options import Identity, RouteOptions, Transform
 from replicator.routing.parked import Place, read_parked
-from replicator.routing.provenance import DUE
+from replicator.routing.provenance import DUE, RETAGGED
 from replicator.routing.queue_map import Queue
 from replicator.routing.release_plan import Found
 from replicator.settings import RouteSettings
@@ -56,10 +59,19 @@ def waiting(**raw: str) -> StoredMessage:
     return StoredMessage(7, 0, 0, 0, 1_000, 0, 0, body, properties.encode(found))
 
 
-def parked(made: Parking, message: StoredMessage, *, topic: str = "SCHEDULE_TOPIC_XXXX") -> StoredMessage | None:
+def parked(
+    made: Parking,
+    message: StoredMessage,
+    *,
+    topic: str = "SCHEDULE_TOPIC_XXXX",
+    transform: Transform | None = None,
+) -> StoredMessage | None:
     made._delays = {"east-a": [1_000, 5_000]}
     made._delivered.setdefault((topic, QUEUE), 0)
-    return made._transform(topic, QUEUE, message)
+    options = RouteOptions(identity=Identity("east", "west"), transform=transform)
+    park = made.options(options).transform
+    assert park is not None
+    return park(topic, QUEUE, message)
 
 
 def test_messages_of_the_route_are_parked_with_their_due_time() -> None:
@@ -84,6 +96,69 @@ def test_tags() -> None:
     assert parked(made, waiting(TAGS="red")) is not None
     assert parked(made, waiting(TAGS="blue")) is None
     assert parked(made, waiting(TAGS="_RECALL_TAG_", TIMER_DEL_UNIQKEY="AB")) is not None
+
+
+def given(changed: Callable[[StoredMessage], StoredMessage | None]) -> Transform:
+    """A route's transforms, which see a message as it will be delivered."""
+
+    def transform(topic: str, queue: Queue, message: StoredMessage) -> StoredMessage | None:
+        assert (topic, queue) == ("orders", Queue("east-a", 4))
+        assert (message.queue_offset, message.store_timestamp) == (-1, -1)
+        return changed(message)
+
+    return transform
+
+
+def test_what_waits_goes_through_the_routes_transforms() -> None:
+    """Its place and its due time stay those of the waiting message; what they leave out is not parked."""
+    message = waiting(REAL_QID="4", TAGS="red")
+    masked = given(lambda m: m.with_content(b"masked", sys_flag=0))
+    found = parked(parking(tags=["red"]), message, transform=masked)
+    assert found is not None
+    assert (found.content, found.queue_offset, found.store_timestamp) == (b"masked", 7, 1_000)
+    assert properties.decode(found.properties) == properties.decode(message.properties) | {"__RPL_DUE": "6000"}
+    assert parked(parking(), message, transform=given(lambda m: None)) is None
+    assert parked(parking(tags=["blue"]), message, transform=masked) is None
+
+
+def test_a_changed_tag_is_noted() -> None:
+    """What is released is selected by the source's tags, which the parked message has no more."""
+    message = waiting(REAL_QID="4", TAGS="red")
+
+    def retag(m: StoredMessage) -> StoredMessage:
+        return replace(m, properties=m.properties.replace(b"TAGS\x01red", b"TAGS\x01masked"))
+
+    found = parked(parking(tags=["red"]), message, transform=given(retag))
+    assert found is not None
+    assert properties.find(found.properties, b"TAGS") == b"masked"
+    assert properties.find(found.properties, RETAGGED) == b"1"
+
+
+def test_recalls_go_through_no_transform() -> None:
+    """But with what takes a message back alone: anyone may send one, and it would be where nothing unmasked is."""
+    recall = waiting(TIMER_DEL_UNIQKEY="orders+AB", REAL_QID="4", KEYS="secret")
+    found = parked(parking(), recall, transform=given(lambda m: None))
+    assert found is not None
+    due = {"__RPL_DUE": "6000"}
+    kept = {"TIMER_DEL_UNIQKEY": "orders+AB", "REAL_TOPIC": "orders", "REAL_QID": "4"}
+    assert (found.content, properties.decode(found.properties)) == (b"0", due | kept)
+    unchanged = parked(parking(), recall)
+    assert unchanged is not None
+    assert unchanged.content == recall.content
+
+
+@pytest.mark.parametrize("name", ["UNIQ_KEY", "DELAY", "TIMER_OUT_MS"])
+@pytest.mark.parametrize("instead", [b"", b"7"])
+def test_a_transform_may_not_hide_which_message_waits(name: str, instead: bytes) -> None:
+    """Or its delivered copy could not be told from it: it would come twice, or a recalled one would come."""
+    message = waiting(REAL_QID="4", UNIQ_KEY="AB", TIMER_OUT_MS="9000")
+
+    def hide(m: StoredMessage) -> StoredMessage:
+        rest = properties.without(m.properties, [name.encode()])
+        return replace(m, properties=rest + (b"%b\x01%b\x02" % (name.encode(), instead) if instead else b""))
+
+    with pytest.raises(TransformRefused, match=f"property {name} is changed"):
+        parked(parking(), message, transform=given(hide))
 
 
 @pytest.mark.parametrize(("topics", "withdrawn"), [([], True), (["orders"], True), (["payments"], False)])

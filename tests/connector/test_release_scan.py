@@ -240,15 +240,18 @@ async def test_a_batch_that_begins_before_what_is_read(monkeypatch: pytest.Monke
 async def test_what_a_route_does_not_select_by_its_tags_any_more_is_not_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It was parked before they were changed. A recall has a tag of its own."""
+    """It was parked before they were changed. A recall has a tag of its own; what a transform retagged had one."""
     target = Target(monkeypatch, "x")
     for number, tag in enumerate(("red", "blue")):
         target.put("x", PARKED_TIMER, WAITING | {"TAGS": tag}, source=number)
+    masked = {"TAGS": "masked", "__RPL_RETAGGED": "1"}
     target.put("x", PARKED_TIMER, {"TAGS": "_RECALL_", "TIMER_DEL_UNIQKEY": "orders+AB"}, source=3)
     assert len((await target.find()).parked) == 2
     found = await target.find(tags=frozenset({b"red"}))
     assert len(found.parked) == 1
     assert found.recalled == {b"orders+AB"}
+    target.put("x", PARKED_TIMER, WAITING | masked, source=4)
+    assert len((await target.find(tags=frozenset({b"red"}))).parked) == 2
 
 
 async def test_only_those_brokers_are_asked_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:

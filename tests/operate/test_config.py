@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from replicator.cli import app
 from replicator.errors import ConfigError
+from tests.support.packages import install_plain
 
 CHECK = ["config", "check", "--source", "a:1", "--target", "b:1"]
 
@@ -26,6 +27,15 @@ def test_what_a_start_would_refuse(given: list[str], said: str) -> None:
     assert isinstance(ended.exception, ConfigError)
     assert str(ended.exception).startswith(said)
     assert ended.stdout == ""
+
+
+def test_a_transform_that_takes_no_waiting_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused where they are to be parked."""
+    install_plain(tmp_path, "transforms_to_check")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert CliRunner().invoke(app, [*CHECK, "--transforms", "plain"]).exit_code == 0
+    ended = CliRunner().invoke(app, [*CHECK, "--transforms", "plain", "--sync", "topics,pending"])
+    assert str(ended.exception).startswith("transforms = 'plain' takes no messages that wait")
 
 
 def test_accounts_that_can_be_read(tmp_path: Path) -> None:

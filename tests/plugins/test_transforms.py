@@ -78,6 +78,23 @@ def test_it_sees_a_message_as_its_producer_wrote_it() -> None:
     ]
 
 
+def test_it_sees_nothing_of_how_a_message_waited() -> None:
+    """So that it sees the same of one that waits and of the delivered one; all of it stays."""
+    seen: list[Any] = []
+
+    def look(m: Message) -> Message:
+        seen.append(m.properties)
+        return replace(m, properties={**m.properties, "n": "1"})
+
+    own = {"DELAY": "3", "UNIQ_KEY": "AB", "KEYS": "k"}
+    waits = {"REAL_TOPIC": "T", "REAL_QID": "5", "WAIT": "true", "TIMER_ROLL_TIMES": "1"}
+    delivered = waits | {"TIMER_ENQUEUE_MS": "1", "TIMER_DEQUEUE_MS": "2", "WAIT": "false", "PGROUP": "g"}
+    for others in (waits, delivered):
+        found = changed(stored(properties=encode(own | others)), look)
+        assert decode(found.properties) == own | others | {"n": "1"}
+    assert seen == [own, own]
+
+
 def test_it_does_not_see_offsets_in_light_queues_which_stay() -> None:
     """By them the message is known to be in light queues; they are not copied."""
     message = stored(b"x", b"INNER_MULTI_QUEUE_OFFSET\x017\x02INNER_MULTI_DISPATCH\x01%LMQ%a\x02")
@@ -147,6 +164,7 @@ def test_one_after_the_other_until_one_leaves_it_out() -> None:
         (lambda m: replace(m, properties={"a": "\ud800"}), "is not valid text"),
         (lambda m: replace(m, properties={"__RPL_ORIGIN": "x"}), "__RPL_ORIGIN is reserved"),
         (lambda m: replace(m, properties={"CLUSTER": "x"}), "CLUSTER is reserved"),
+        (lambda m: replace(m, properties={"REAL_TOPIC": "x"}), "REAL_TOPIC is reserved"),
     ],
 )
 def test_what_it_may_not_do_is_refused(change: Change, told: str) -> None:
@@ -185,7 +203,13 @@ def test_a_body_that_cannot_be_read_is_refused(sys_flag: int, body: bytes, told:
 
 _MORE = """
 
+class Delivered(Transform):
+    def apply(self, message):
+        return replace(message, flag=message.queue_offset)
+
 class Fails(Transform):
+    takes_waiting = True
+
     def __init__(self, config):
         raise LookupError("no table")
 
@@ -199,7 +223,8 @@ Other = dict
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example of the documentation, and what is wrong."""
-    entries = {"mask": "Mask", "drop-tests": "DropTests", "fails": "Fails", "other": "Other", "gone": "Gone"}
+    entries = {"mask": "Mask", "drop-tests": "DropTests", "delivered": "Delivered"}
+    entries |= {"fails": "Fails", "other": "Other", "gone": "Gone"}
     install(tmp_path, "transforms_of_others", example(TRANSFORMS_PAGE) + _MORE, "transforms", entries)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "transforms_of_others", raising=False)
@@ -227,7 +252,7 @@ def test_all_mistakes_are_told_with_field_value_and_what_there_is() -> None:
     with pytest.raises(ConfigError) as caught:
         chain_of(wanted)
     assert caught.value.message.splitlines() == [
-        "transforms = 'none' is not installed: there are drop-tests, fails, gone, mask, other",
+        "transforms = 'none' is not installed: there are delivered, drop-tests, fails, gone, mask, other",
         "transforms = 'mask': field is missing: it has no default",
         "transforms = 'mask?field': write name?key=value&key=value",
         "transforms = 'mask?field=a&field=b': a key is given twice",
@@ -244,9 +269,29 @@ def test_all_mistakes_are_told_with_field_value_and_what_there_is() -> None:
         == mistakes_of(["mask", "none"])
         == [
             "transforms = 'mask': field is missing: it has no default",
-            "transforms = 'none' is not installed: there are drop-tests, fails, gone, mask, other",
+            "transforms = 'none' is not installed: there are delivered, drop-tests, fails, gone, mask, other",
         ]
     )
+
+
+@pytest.mark.usefixtures("installed")
+def test_only_those_that_say_so_are_given_waiting_messages() -> None:
+    """All of a route have to, and each that does not is named beside whatever else is wrong."""
+    assert chain_of(["mask?field=card", "drop-tests"], waiting=True) is not None
+    refused = (
+        "transforms = 'delivered' takes no messages that wait at their broker, and sync has pending: leave pending"
+        " out of sync, or have the class say `takes_waiting = True` (docs/TRANSFORMS.md)"
+    )
+    with pytest.raises(ConfigError) as caught:
+        chain_of(["mask?field=card", "delivered", "fails"], waiting=True)
+    assert caught.value.message.splitlines() == [
+        refused,
+        "transforms = 'fails' cannot be created (LookupError: no table)",
+    ]
+    for sync in ("topics, pending", ["pending"]):
+        assert mistakes_of(["delivered"], sync) == [refused]
+    for other in (None, "topics", ["topics"], "none", 3):
+        assert mistakes_of(["delivered"], other) == []
 
 
 def test_none_is_none() -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from replicator.protocol import properties
 from replicator.protocol.message import StoredMessage
+from replicator.routing.body_compression import BodyCompression
+from replicator.routing.faults import TransformRefused
 from replicator.routing.parked import (
     Parked,
     Place,
@@ -22,6 +24,7 @@ from replicator.routing.parked import (
     recalled,
     released,
     renewed_waiting,
+    transformed,
     with_due,
 )
 from replicator.routing.provenance import Stamp
@@ -66,6 +69,14 @@ def test_a_delivered_message_has_the_fingerprint_of_the_waiting_one() -> None:
         assert fingerprint(message(WAITING | other)) != fingerprint(waiting)
     assert fingerprint(message(WAITING, body=b"other")) != fingerprint(waiting)
     assert fingerprint(message(WAITING, tried=1)) != fingerprint(waiting)
+
+
+def test_compressed_on_its_way_it_is_the_same_message() -> None:
+    """What is parked and what is copied is compressed by the route; what the source delivers is not."""
+    waiting = message(WAITING, body=b"body " * 100)
+    packed = BodyCompression("zlib", 1)(waiting)
+    assert packed.body_length < 100
+    assert fingerprint(packed) == fingerprint(waiting)
 
 
 def test_what_never_waited_has_no_fingerprint() -> None:
@@ -146,9 +157,50 @@ def test_released_messages_are_told_from_others() -> None:
     assert known.others("payments", delivered) == delivered
 
 
+def masked(original: StoredMessage) -> StoredMessage | None:
+    """A transform: without the body, of another colour; blue ones are left out, green ones refused."""
+    colour = properties.find(original.properties, b"colour")
+    if colour == b"green":
+        raise TransformRefused("it is green")
+    if colour == b"blue":
+        return None
+    raw = properties.without(original.properties, [b"colour"]) + b"colour\x01none\x02"
+    return msgspec.structs.replace(original.with_content(b"masked", sys_flag=0), properties=raw)
+
+
+@pytest.mark.parametrize("retry", [False, True], ids=["once", "retry"])
+def test_a_transformed_message_is_the_same_parked_and_copied(retry: bool) -> None:
+    """At the target a delivered copy stands for it, and what the source delivers later is known for released."""
+    topic = "%RETRY%g" if retry else "orders"
+    waiting = message(WAITING | {"REAL_TOPIC": topic})
+    delivered = message(WAITING | {"REAL_TOPIC": topic, "TIMER_DEQUEUE_MS": "1", "CLUSTER": "east"}, stored=9_000)
+    kept = transformed(waiting, masked)
+    assert kept is not None
+    assert (kept.queue_offset, kept.store_timestamp) == (waiting.queue_offset, waiting.store_timestamp)
+    parked, copy = a_parked(kept), masked(delivered)
+    assert copy is not None
+    assert parked.fingerprint == fingerprint(copy, retry=retry)
+    assert parked.fingerprint != fingerprint(waiting, retry=retry)
+    known = ReleasedMessages()
+    known.add(parked)
+    assert known.others(topic, [delivered], masked) == []
+    assert known.others(topic, [delivered]) == [delivered]
+
+
+def test_what_is_left_out_or_refused_was_not_released() -> None:
+    """Nor what has never waited, which no transform is asked about."""
+    known = ReleasedMessages()
+    known.add(a_parked(message(WAITING)))
+    others = [message(WAITING | {"colour": colour}) for colour in ("blue", "green")]
+    never = message({"UNIQ_KEY": "AB", "colour": "green"})
+    assert transformed(others[0], masked) is None
+    assert known.others("orders", [*others, never], masked) == [*others, never]
+
+
 def test_properties_of_released_messages() -> None:
     """The application's, where it was born, and which one it is; nothing by which a single send is delayed."""
     theirs = {"__RPL_SOURCE": "east/a/0/1/2", "__RPL_DUE": "8000", "__RPL_RELEASED": "where it came from"}
+    theirs |= {"__RPL_RETAGGED": "1"}
     raw = properties.encode(WAITING | theirs | {"__RPL_ORIGIN": "east"})
     own = {"UNIQ_KEY": "AB", "colour": "red", "__RPL_ORIGIN": "east", "__RPL_RELEASED": "the id"}
     delays = {name: WAITING[name] for name in ("DELAY", "REAL_TOPIC", "REAL_QID")}

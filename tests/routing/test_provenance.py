@@ -127,10 +127,10 @@ def test_what_is_ours_alone_is_not_taken_from_a_producer() -> None:
     """At the target it would pass for released, for sent again, or for a copy of another message."""
     names = ("RELEASED", "RESENT", "RESEND", "SEAL", "SOURCE", "VIA", "RETRIES", "TOPIC", "REASON", "anything")
     planted = b"".join(b"__RPL_%b\x01x/y/0/9/9\x02" % name.encode() for name in names)
-    raw = b"KEYS\x01k\x02%b__RPL_DUE\x018\x02note\x01n" % planted
+    raw = b"KEYS\x01k\x02%b__RPL_DUE\x018\x02__RPL_RETAGGED\x011\x02note\x01n" % planted
     ((stamped,), (plain,)) = (Stamp("east", "a", 0).renew([message(each, 1, 2)]) for each in (raw, b"KEYS\x01k"))
     own = {"__RPL_ORIGIN": "east", "__RPL_SOURCE": "east/a/0/1/2", "KEYS": "k"}
-    assert properties.decode(stamped) == own | {"__RPL_DUE": "8", "note": "n"}
+    assert properties.decode(stamped) == own | {"__RPL_DUE": "8", "__RPL_RETAGGED": "1", "note": "n"}
     assert properties.decode(plain) == own
     assert stamped.endswith(b"\x02")
 

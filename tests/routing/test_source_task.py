@@ -17,14 +17,13 @@ from replicator.client.line_window import LineWindow
 from replicator.client.pull import Subscription
 from replicator.errors import ReplicatorError, Unreachable
 from replicator.protocol.frame import Frame
-from replicator.protocol.message import StoredMessage
 from replicator.routing.budget import MemoryBudget
 from replicator.routing.channel import Channel, Chunk
 from replicator.routing.faults import SourceGap, SourceLost, SourceReset
 from replicator.routing.look_back import LookBack
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.queue_map import Queue
-from replicator.routing.source_task import SourceTask, select
+from replicator.routing.source_task import SourceTask
 from replicator.routing.state import QueueState
 from tests.support.stored import stored
 
@@ -294,16 +293,6 @@ def test_a_copy_that_has_been_at_the_target_does_not_go_back(origin: bytes, way:
     assert reading.state.counters.skipped.get("loop", 0) == (0 if passes else 1)
     reading.task.stop()
     assert reading.budget.used == 0
-
-
-@pytest.mark.parametrize(("topic", "passes"), [("%RETRY%g", True), ("orders", False)])
-def test_a_waiting_retry_of_a_copy_is_parked_where_that_was_born(topic: str, *, passes: bool) -> None:
-    """As it is copied from its retry topic once it is due. What waits and is a copy itself is there already."""
-    copy = b"__RPL_ORIGIN\x01west\x02__RPL_SOURCE\x01west/a/0/1/2\x02"
-    raw = copy + b"REAL_TOPIC\x01" + topic.encode() + b"\x02"
-    waiting = StoredMessage(0, 0, 0, 0, 700, 1, 0, bytes(4), raw)
-    kept, _ = select([waiting], OPTIONS, "SCHEDULE_TOPIC_XXXX")
-    assert len(kept) == passes
 
 
 @pytest.mark.parametrize("reason", ["loop", "filter"])

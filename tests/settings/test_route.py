@@ -9,8 +9,9 @@ from pydantic import ValidationError
 
 from replicator.plugins.route_options import route_options
 from replicator.protocol.message import StoredMessage
+from replicator.routing.message_filter import select
+from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity
-from replicator.routing.source_task import select
 from replicator.settings import RouteSettings, load
 from tests.support.settings import flags, mistakes
 
@@ -44,7 +45,7 @@ def test_tags_that_messages_have(given: Any) -> None:
         StoredMessage(0, 0, 0, 1, 1, 0, 0, b"\0\0\0\0", b"TAGS\x01%b\x02" % tag) for tag in (b"A", b"B", b"C")
     ]
     assert options.subscription.expression == "A || B"
-    assert select(messages, options, "t")[0] == messages[:2]
+    assert select(messages, options, MessageQueue("t", "a", 0))[0] == messages[:2]
 
 
 @pytest.mark.parametrize("given", ["", ",", [], [""]])

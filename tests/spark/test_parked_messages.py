@@ -12,11 +12,13 @@ import pytest
 
 from replicator.client.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from replicator.sandbox import ClusterSpec
-from tests.e2e.test_parked_messages import FLAGS, arrived, lose_the_site
+from tests.e2e.test_parked_messages import FLAGS, are_parked, arrived, lose_the_site
 from tests.spark.test_engine import BY_SPARK, began
 from tests.support.clusters import ClusterPool
+from tests.support.packages import CONCEAL, install
 from tests.support.readiness import asked, health
-from tests.support.traffic import connected, create_topic, send
+from tests.support.scene import SceneOf
+from tests.support.traffic import connected, create_topic, raw_topic, send
 from tests.support.waiting import send_waiting
 from tests.support.worker import Worker, until
 
@@ -59,3 +61,42 @@ async def test_the_site_is_lost(clusters: ClusterPool, tmp_path: Path, topic_nam
             assert again["waiting"] == again["in_timer"] == again["overdue"] == 0, again
             await asyncio.sleep(2)  # within which a message that comes twice would
             assert await arrived(target, topic) == wanted
+
+
+async def test_what_transforms_make_of_it(scene: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's tasks and the worker make the same of a message: what was released is not copied from the source."""
+    install(tmp_path / "site", "transforms_of_waiting", CONCEAL, "transforms", {"conceal": "Conceal"})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    told = {"card": "secret 4711"}
+    flags = ("--transforms", "conceal", *FLAGS, *BY_SPARK)
+    async with scene(target=WEST, queues=2) as route, route.worker(*flags) as worker:
+        await until(lambda: began(worker) > 0, seconds=90, what="Spark copies")
+        await send_waiting(route.source, route.topic, ["secret 1", "secret 2", "test"], level=2, told=told)
+        due = round(time.time() * 1000) + 15_000
+        timers = [f"timer {i}" for i in range(20)]
+        await send_waiting(route.source, route.topic, ["test", *timers], deliver_ms=due, told=told)
+        copied = ["masked 1", "masked 2"]
+
+        async def first_are_copied() -> bool:
+            return await arrived(route.target, route.topic) == Counter(copied)
+
+        await until(first_are_copied, what="Spark has copied what was delivered")
+        await until(lambda: are_parked(route.target, route.topic, {TIMER_TOPIC: 20}), what="the others are parked")
+        released = (await asked(worker, "POST", "failover", {"drain_timeout": 5}))["released"]
+        assert (released["in_timer"], released["delivered"], released["not_released"]) == (20, 2, []), released
+
+        async def both_have_all() -> bool:
+            both = [(await arrived(each, route.topic)).keys() for each in (route.source, route.target)]
+            return all(there >= {*timers} for there in both)
+
+        await until(both_have_all, what="both deliver them")
+        assert worker.ask("PUT", "/connectors/route/resume")[0] == 200
+        await send_waiting(route.source, route.topic, ["last 1", "last 2"], level=1, told=told)
+
+        async def last_are_there() -> bool:
+            return (await arrived(route.target, route.topic)).keys() >= {"last 1", "last 2"}
+
+        await until(last_are_there, seconds=90, what="the last ones of both queues are copied")
+        assert await arrived(route.target, route.topic) == Counter([*copied, *timers, "last 1", "last 2"])
+        for messages in (await raw_topic(route.target, route.topic)).values():
+            assert not any(b"secret" in message.body + message.properties for message in messages)

@@ -19,6 +19,7 @@ from replicator.state.connector_configs import Connectors, Exists, Unknown
 from replicator.state.record import Kind, Record, Version
 from replicator.state.record_types import fit
 from replicator.state.store import Store
+from tests.support.packages import install_plain
 
 LIMITS = ConnectorLimits(file_dir=Path("/"))
 
@@ -124,6 +125,22 @@ def test_all_mistakes_are_told_at_once(connectors: Connectors) -> None:
         connectors.create("a/b", {"on_gap": "maybe", "tags": "x", "sql": "y", "namesrv": "a:1"})
     assert len(caught.value.message.splitlines()) == 3
     assert not connectors.all()
+
+
+def test_transforms_that_take_no_waiting_messages(
+    connectors: Connectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are refused where these are parked, beside all other mistakes; by default none are."""
+    install_plain(tmp_path / "site", "transforms_of_connectors")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    with pytest.raises(ConfigError) as caught:
+        connectors.create("ab", {"on_gap": "maybe", "transforms": "plain", "sync": "topics, pending"})
+    first, second = caught.value.message.splitlines()
+    assert first.startswith("on_gap")
+    assert second.startswith(
+        "transforms = 'plain' takes no messages that wait at their broker, and sync has pending"
+    )
+    connectors.create("ab", {"transforms": "plain"})
 
 
 def test_what_a_later_program_configured_is_told_and_not_run(connectors: Connectors, store: Store) -> None:

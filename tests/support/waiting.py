@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from replicator.client.send import send_single
 from replicator.errors import BrokerRefused
@@ -30,8 +31,13 @@ async def send_waiting(
     level: int | None = None,
     deliver_ms: int | None = None,
     broker: int = 0,
+    told: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Sends a message per body, to the queues of a broker in turn, and returns the UNIQ_KEY of each."""
+    """Sends a message per body, to the queues of a broker in turn, and returns the UNIQ_KEY of each.
+
+    Args:
+        told: properties of all of them.
+    """
     keys: dict[str, str] = {}
     waits = {"DELAY": str(level)} if level is not None else {"TIMER_DELIVER_MS": str(deliver_ms)}
     limit = asyncio.Semaphore(_AT_ONCE)
@@ -48,7 +54,7 @@ async def send_waiting(
                 born_timestamp=1_700_000_000_000,
                 reconsume_times=0,
             )
-            raw = properties.encode({"UNIQ_KEY": keys[body], "WAIT": "true", **waits})
+            raw = properties.encode({"UNIQ_KEY": keys[body], "WAIT": "true", **waits, **told})
             async with limit:
                 while True:
                     try:

@@ -38,9 +38,14 @@ def examine_machine(settings: Settings) -> Iterator[Finding]:
     yield _store(settings.store_path)
     yield from _spark(settings)
     try:
-        chain_of(settings.transforms)
+        chain_of(settings.transforms, waiting="pending" in settings.sync)
     except ConfigError as error:
-        yield bad(_CHECK, "transforms", error.message, error.hint or "install the package that brings it")
+        yield bad(
+            _CHECK,
+            "transforms",
+            error.message,
+            error.hint or "do what it says, or install the package that brings it",
+        )
     try:
         load_strategy(settings.assignment)
     except ConfigError as error:

@@ -22,11 +22,11 @@ from replicator.plugins.route_options import route_options
 from replicator.protocol.message import StoredMessage
 from replicator.routing import provenance
 from replicator.routing.faults import TransformRefused
+from replicator.routing.message_filter import select
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import Identity, RouteOptions
 from replicator.routing.plan import TopicPlan
 from replicator.routing.queue_map import Queue
-from replicator.routing.source_task import select
 from replicator.settings import RouteSettings
 
 __all__ = ["Tail", "examine_tails", "judge_tails"]
@@ -152,7 +152,7 @@ async def _next_at(reader: Endpoint, queue: MessageQueue, offset: int, options: 
         pulled = await pull(
             reader, queue.topic, queue.queue_id, offset, count=count, subscription=options.subscription
         )
-        for message in select(pulled.messages, options, queue.topic)[0]:
+        for message in select(pulled.messages, options, queue)[0]:
             if _passes(message, queue, options):
                 return message.store_timestamp
         if not offset < pulled.next_offset < pulled.max_offset:
@@ -178,7 +178,7 @@ async def _came_back(
     end = await max_offset(reader, queue.topic, queue.queue_id)
     start = max(least, end - _LOOK_BACK)
     there = [message async for message in read_range(reader, queue.topic, queue.queue_id, start, end)]
-    if len(select(there, options, queue.topic)[0]) < len(there):
+    if len(select(there, options, queue)[0]) < len(there):
         return "the source has copies that came from the target"
     # Nothing is left to look at; on one of two opposite routes the target has messages of its own.
     return "they may have come from the target, which has messages of its own" if foreign and not there else ""

@@ -20,13 +20,13 @@ from replicator.ranges.pair_run import TaskResources, run_pair
 from replicator.ranges.suspend_guard import awake
 from replicator.routing.channel import Channel, Chunk, Source
 from replicator.routing.faults import QueueFailed, SourceEnded, SourceReset
+from replicator.routing.message_filter import select
 from replicator.routing.message_queue import MessageQueue
 from replicator.routing.options import RouteOptions
 from replicator.routing.pair import QueuePair
 from replicator.routing.recovery import CopyRecord
 from replicator.routing.shared import Shared
 from replicator.routing.source_side import CopyAt
-from replicator.routing.source_task import select
 from replicator.routing.state import QueueState
 from replicator.spark.engine.quiesce import for_attempt, settled
 from replicator.spark.engine.tasks import bundles, run_rate_limited, together_as_task
@@ -107,7 +107,7 @@ async def _import_range(job: ImportJob, task: TaskResources, archived: Archived)
 
     async def before(first: int) -> AsyncIterator[Sequence[StoredMessage]]:
         for messages in read(job.location, archived.queue, archived.files, start=part.start):
-            kept, _ = select([m for m in messages if m.queue_offset < first], job.options, part.topic)
+            kept, _ = select([m for m in messages if m.queue_offset < first], job.options, archived.queue)
             yield kept
             if messages[-1].queue_offset + 1 >= first:
                 return
@@ -210,6 +210,7 @@ class _ArchiveTask:
         self._channel = channel
         self._next = offset
         self._location = location
+        self._queue = archived.queue
         self._chunks = read(location, archived.queue, archived.files, start=offset)
         self._room = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
@@ -250,7 +251,7 @@ class _ArchiveTask:
         return list(islice(self._chunks, _AT_ONCE))
 
     def _put(self, messages: Sequence[StoredMessage], end: int) -> None:
-        kept, copies = select(messages, self._options, self._state.topic, self._state.counters)
+        kept, copies = select(messages, self._options, self._queue, self._state.counters)
         counters = self._state.counters
         # What was read before the target was checked again is counted already.
         counters.gaps += counters.unread(self._next, end, offsets_of(messages))

@@ -16,6 +16,7 @@ from replicator.settings import Settings, load
 from replicator.settings.secret_file import write_secret
 from replicator.state import state_file
 from replicator.state.store import Store
+from tests.support.packages import install_plain
 
 
 def settings(tmp_path: Path, **more: object) -> Settings:
@@ -103,6 +104,16 @@ def test_secrets_and_transforms(tmp_path: Path) -> None:
     for subject in ("source.secret_key_file", "worker_group_secret_file", "transforms"):
         assert told[subject][0] is Level.ERROR
     assert "a secret for everybody" not in str(told)
+
+
+def test_a_transform_that_takes_no_waiting_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way out is in the message: nothing is to be installed."""
+    install_plain(tmp_path / "site", "transforms_to_examine")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert "transforms" not in found(settings(tmp_path, transforms=["plain"]))
+    level, told = found(settings(tmp_path, transforms=["plain"], sync=["pending"]))["transforms"]
+    assert level is Level.ERROR
+    assert "leave pending out of sync" in told
 
 
 def test_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

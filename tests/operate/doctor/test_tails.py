@@ -208,7 +208,7 @@ async def test_what_a_transform_leaves_out_is_not_late(monkeypatch: pytest.Monke
         assert source == Queue("a", 0)
         return message if message.queue_offset > 50 else None
 
-    monkeypatch.setattr("replicator.plugins.route_options.chain_of", lambda names: later if names else None)
+    monkeypatch.setattr("replicator.plugins.route_options.chain_of", lambda names, **_: later if names else None)
     target = [message(0, EAST_ORIGIN % 49)]
     queues = Queues(monkeypatch, [message(50), message(51, at=NOW)], target)
     assert await queues.examined(transforms=["later"]) == []
