@@ -227,6 +227,14 @@ async def test_what_is_not_there_is_refused(scene: SceneOf) -> None:
         await unknown.start(ready=False)
         assert await unknown.wait() == 78
         assert "transforms = 'none' is not installed: there are counted, drop-tests, mask, picky\n" in unknown.log
+        waiting = route.worker("--transforms", "drop-tests,counted", "--sync", "pending", at="waiting")
+        await waiting.start(ready=False)
+        assert await waiting.wait() == 78
+        assert (
+            "transforms = 'counted' takes no messages that wait at their broker, and sync has pending"
+            in waiting.log
+        )
+        assert "drop-tests" not in waiting.log
         async with route.worker() as worker:
             await until(lambda: worker.running)
             wrong = {"topics": route.topic, "rate_messages": -1, "transforms": "none,mask"}
