@@ -88,7 +88,12 @@ async def test_any_worker_answers_for_the_group(
 
         await until(all_told, what="each has told of its topic")
         assert topics[1] in await run(pair[0], "allocated")
-        assert topics[1] in await run(pair[0], "lag")
+
+        async def all_shown() -> bool:
+            shown = await run(pair[0], "lag")
+            return all(topic in shown for topic in topics)
+
+        await until(all_shown, what="the lag of each")
         assert topics[1] in await run(pair[0], "top", "--once")
         for asked in (
             *("cluster", "allocated", "lag", "top", "plan", "connectors list", "connectors tasks route"),
