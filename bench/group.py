@@ -130,7 +130,8 @@ class _Scene:
 
     async def _all_copied(self) -> bool:
         pages = [await scrape(worker) for worker in self._workers.values()]
-        copied = [page.total("queues", 'state="running"') for page in pages if page is not None]
+        ours = ('topic="group-', 'state="running"')  # not what waits at the source, and is parked
+        copied = [page.total("queues", *ours) for page in pages if page is not None]
         return len(copied) == len(self._workers) and min(copied) > 0 and sum(copied) == self._queues
 
     async def _all_came(self) -> bool:
