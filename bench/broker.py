@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from replicator.aio.bounded import bounded
 from replicator.client.brokers import read_runtime
 from replicator.client.endpoint import Endpoint
 from replicator.client.pull import pull
@@ -17,6 +19,9 @@ from replicator.errors import BrokerRefused
 from replicator.protocol import batch
 from replicator.protocol.codes import Request
 from replicator.protocol.message import StoredMessage
+
+#: Requests about different topics that are under way at a time.
+AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,9 @@ class Broker:
 
     async def create(self, topic: str, *, queues: int) -> None:
         await write_topic(self._endpoint, TopicConfig(name=topic, read_queues=queues, write_queues=queues))
+
+    async def create_all(self, topics: Iterable[str], *, queues: int) -> None:
+        await bounded(lambda topic: self.create(topic, queues=queues), topics, at_once=AT_ONCE)
 
     async def delete(self, topic: str) -> None:
         await delete_topic(self._endpoint, topic)

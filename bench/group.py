@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from bench.broker import Broker
 from bench.contender import Job, Replicator
 from bench.files import made
 from bench.process import ContenderFailed, Measured
@@ -21,7 +20,6 @@ TOPIC_QUEUES = 100
 _LIMIT_SECONDS = 180.0
 _POLL_SECONDS = 0.25
 _QUIET_SECONDS = 15.0
-_PARALLEL = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +75,7 @@ class _Scene:
         self._sent = 0
 
     async def play(self, seconds: float) -> Group:
-        await _create(self._source, self._topics)
+        await self._source.create_all(self._topics, queues=TOPIC_QUEUES)
         start = await self._took(self._begin(range(WORKERS)))
         cpu, control = await self._idle(seconds)
         memory = max(worker.memory() for worker in self._workers.values())
@@ -145,16 +143,6 @@ class _Scene:
         took = time.monotonic() - begun
         share = max((worker.cpu() - used[number]) / took for number, worker in self._workers.items())
         return share, (await self._source.written() - written) / took
-
-
-async def _create(broker: Broker, topics: Sequence[str]) -> None:
-    waiting = iter(topics)
-
-    async def work() -> None:
-        for topic in waiting:
-            await broker.create(topic, queues=TOPIC_QUEUES)
-
-    await asyncio.gather(*(work() for _ in range(_PARALLEL)))
 
 
 def _line(found: Group) -> str:

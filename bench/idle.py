@@ -15,7 +15,6 @@ from bench.process import ContenderFailed, Measured
 from bench.scrape import Scrape, scrape
 from bench.stage import SCENARIOS, staged
 
-_PARALLEL = 8
 _START_SECONDS = 300.0
 _QUIET_SECONDS = 15.0
 _SCRAPES = 20
@@ -51,7 +50,7 @@ async def idle_costs(
 async def _one(contender: Contender, queues: int, *, seconds: float, directory: Path) -> Idle:
     topics = [f"idle-{number:05d}" for number in range(queues // QUEUES)]
     async with staged(SCENARIOS["loopback"], directory=directory) as stage:
-        await _create(stage.source.broker, topics)
+        await stage.source.broker.create_all(topics, queues=QUEUES)
         job = stage.job("idle-.*", "idle-.*", messages=len(topics), size=0, directory=directory)
         process = Measured(
             await contender.command(job), log=directory / "output", environment=contender.environment(job)
@@ -75,16 +74,6 @@ async def _one(contender: Contender, queues: int, *, seconds: float, directory: 
             )
         finally:
             await process.stopped()
-
-
-async def _create(broker: Broker, topics: Sequence[str]) -> None:
-    waiting = iter(topics)
-
-    async def work() -> None:
-        for topic in waiting:
-            await broker.create(topic, queues=QUEUES)
-
-    await asyncio.gather(*(work() for _ in range(_PARALLEL)))
 
 
 async def _copied(target: Broker, topics: Sequence[str], *, process: Measured) -> None:

@@ -22,6 +22,7 @@ from bench.starts import Start
 from bench.thin import SIZE, Thin
 
 R = TypeVar("R")
+K = TypeVar("K")
 
 _ABOUT = {
     Replicator.name: "this project, `replicator`, started as users start it, stopped with SIGTERM at the end",
@@ -161,8 +162,7 @@ def _latency(latencies: Iterable[Latency]) -> str:
 
 def _thin(found: Sequence[Thin]) -> str:
     rows = []
-    for key in dict.fromkeys((each.queues, each.rate, each.contender) for each in found):
-        several = [each for each in found if (each.queues, each.rate, each.contender) == key]
+    for key, several in _by(found, lambda t: (t.queues, t.rate, t.contender)).items():
         rows.append([
             f"{key[0]:,}",
             f"{key[1]:,}",
@@ -204,12 +204,9 @@ def _idle(found: Iterable[Idle]) -> str:
 
 
 def _starts(found: Iterable[Start]) -> str:
-    by_name: dict[str, list[Start]] = {}
-    for each in found:
-        by_name.setdefault(each.name, []).append(each)
     rows = [
         [name, str(len(several)), _spread(several, lambda s: s.seconds, "{:.2f}")]
-        for name, several in by_name.items()
+        for name, several in _by(found, lambda s: s.name).items()
     ]
     intro = (
         "From the start of the process to the moment at which the target stored the message (its own timestamp); of"
@@ -220,8 +217,7 @@ def _starts(found: Iterable[Start]) -> str:
 
 def _group(found: Sequence[Group]) -> str:
     rows = []
-    for queues in dict.fromkeys(each.queues for each in found):
-        several = [each for each in found if each.queues == queues]
+    for queues, several in _by(found, lambda g: g.queues).items():
         rows.append([
             f"{queues:,}",
             _spread(several, lambda g: g.start, "{:.1f}"),
@@ -244,8 +240,7 @@ def _group(found: Sequence[Group]) -> str:
 
 
 def _bulk(found: Sequence[Bulk]) -> str:
-    names = list(dict.fromkeys(each.name for each in found))
-    by_name = {name: [each for each in found if each.name == name] for name in names}
+    by_name = _by(found, lambda b: b.name)
     rates = {name: Spread.of([each.rate for each in several]).median for name, several in by_name.items()}
     rows = []
     for name, several in by_name.items():
@@ -310,6 +305,14 @@ def _about_bulk(found: Sequence[Bulk]) -> str:
         " CPU is that of the process and all its children, JVM and Python workers included, without the"
         " brokers'."
     )
+
+
+def _by(found: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
+    """What was measured, by `key`, in the order in which keys come first."""
+    groups: dict[K, list[R]] = {}
+    for each in found:
+        groups.setdefault(key(each), []).append(each)
+    return groups
 
 
 def _rate(done: Round) -> float:

@@ -51,6 +51,7 @@ class Plan:
 
 async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[], None]) -> None:
     """Runs part after part and saves after each, so that a failure keeps the earlier results."""
+    rounds = plan.scale.rounds
     movers = [contender for contender in plan.contenders if contender.name in (Replicator.name, Relay.name)]
     for part in plan.parts:
         results.loads[part] = os.getloadavg()[0]
@@ -68,7 +69,6 @@ async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[
             results.latencies += await latencies(movers, seconds=plan.latency_seconds, directory=place)
         elif part == "thin":
             present = [each for each in plan.contenders if each.name in (Replicator.name, Forward.name, Floor.name)]
-            rounds = plan.scale.rounds
             await thin_rounds(present, plan.thin, rounds=rounds, directory=place, say=say, found=results.thin)
         elif part in ("bulk", "history"):
             results.bulk += await bulk_rounds(
@@ -79,15 +79,13 @@ async def run(plan: Plan, results: Results, *, directory: Path, save: Callable[[
             at: dict[str, Any] = {"seconds": plan.idle_seconds, "directory": place, "say": say}
             for contender in ours:
                 if part == "starts":
-                    rounds = plan.scale.rounds
                     results.starts += await start_times(contender, rounds=rounds, directory=place, say=say)
                 elif part == "cores":
-                    counts = {"messages": plan.cores_messages, "rounds": plan.scale.rounds}
+                    counts = {"messages": plan.cores_messages, "rounds": rounds}
                     results.cores += await cores(contender, **counts, directory=place, say=say)
                 elif part == "idle":
                     results.idle += await idle_costs(contender, queues=plan.idle_queues, **at)
                 else:
-                    rounds = plan.scale.rounds
                     results.group += await group_costs(contender, queues=plan.group_queues, rounds=rounds, **at)
         save()
         shutil.rmtree(place, ignore_errors=True)

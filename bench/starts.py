@@ -8,17 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.broker import Broker
+from bench.broker import AT_ONCE, Broker
 from bench.contender import QUEUES, Replicator
 from bench.files import made
 from bench.process import ContenderFailed, Measured
 from bench.stage import SCENARIOS, Scenario, Stage, staged
+from replicator.aio.bounded import bounded
 
 #: Topics with many queues, and queues of each.
 TOPICS, TOPIC_QUEUES = 100, 100
 _LIMIT_SECONDS = 120.0
 _POLL_SECONDS = 0.05
-_PARALLEL = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +102,10 @@ async def _started(
 
 async def _filled(source: Broker, topics: list[str], *, queues: int) -> None:
     """One message in each queue."""
-    waiting = iter(topics)
+    await source.create_all(topics, queues=queues)
 
-    async def work() -> None:
-        for topic in waiting:
-            await source.create(topic, queues=queues)
-            for queue in range(queues):
-                await source.send(topic, queue, topic.encode())
+    async def fill(topic: str) -> None:
+        for queue in range(queues):
+            await source.send(topic, queue, topic.encode())
 
-    await asyncio.gather(*(work() for _ in range(_PARALLEL)))
+    await bounded(fill, topics, at_once=AT_ONCE)
