@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Final
 
@@ -140,13 +141,11 @@ def born_hosts(data: bytes) -> dict[int, str]:
         ProtocolError: the bytes are no stored messages.
     """
     found: dict[int, str] = {}
-    at = 0
-    for message in parse_messages(data):
+    for message, at in _placed(data):
         begin = at + _HEAD.size
         stop = begin + (16 if message.sys_flag & BORN_HOST_V6 else 4)
         address, port = ip_address(data[begin:stop]), int.from_bytes(data[stop : stop + 4])
         found[message.queue_offset] = f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
-        at += int.from_bytes(data[at : at + 4])
     return found
 
 
@@ -157,16 +156,22 @@ def homes(data: bytes) -> list[tuple[str, int]]:
         ProtocolError: the bytes are no stored messages.
     """
     found = []
-    at = 0
-    for message in parse_messages(data):
+    for message, at in _placed(data):
         end = at + int.from_bytes(data[at : at + 4])
         topic_end = end - len(message.properties) - 2
         longer = 12 * (bool(message.sys_flag & BORN_HOST_V6) + bool(message.sys_flag & STORE_HOST_V6))
         topic_at = at + _V4.size + longer + len(message.body) - _LENGTH
         topic_at += 1 if int.from_bytes(data[at + 4 : at + 8]) == _MAGIC_V1 else 2
         found.append((data[topic_at:topic_end].decode(errors="replace"), int.from_bytes(data[at + 12 : at + 16])))
-        at = end
     return found
+
+
+def _placed(data: bytes) -> Iterator[tuple[StoredMessage, int]]:
+    """Each message, and at which byte it begins."""
+    at = 0
+    for message in parse_messages(data):
+        yield message, at
+        at += int.from_bytes(data[at : at + 4])
 
 
 def _ipv6(data: bytes, at: int, sys_flag: int) -> tuple[int, int, int, int]:
