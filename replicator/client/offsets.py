@@ -14,7 +14,7 @@ from replicator.protocol import fastjson
 from replicator.protocol.codes import Request, Response
 from replicator.protocol.numbers import as_long
 
-__all__ = ["OffsetTable", "commit_offset", "query_offset", "read_offsets"]
+__all__ = ["OffsetTable", "commit_offset", "offset_in", "query_offset", "read_offsets"]
 
 #: With this a broker says that it has ignored a commit (`ConsumerManageProcessor.updateConsumerOffset`).
 _RESET: Final = "Offset has been previously reset"
@@ -32,6 +32,13 @@ class OffsetTable:
     raw: bytes
     unread: str = ""
     sessions: int = 0
+
+
+def offset_in(tables: Mapping[str, OffsetTable], broker: str, group: str, topic: str, queue_id: int) -> int | None:
+    """The offset of a group in a queue of a broker, by the brokers' `tables`; None where it has none."""
+    table = tables.get(broker)
+    queues = None if table is None else table.offsets.get((group, topic))
+    return None if queues is None else queues.get(queue_id)
 
 
 async def read_offsets(broker: Endpoint, *, known: OffsetTable | None = None) -> OffsetTable:

@@ -9,7 +9,7 @@ from functools import partial
 
 from replicator.aio.slices import in_slices
 from replicator.client.cluster import Cluster
-from replicator.client.offsets import OffsetTable, read_offsets
+from replicator.client.offsets import OffsetTable, offset_in, read_offsets
 from replicator.client.pull import message_at
 from replicator.client.unresponsive import UnresponsiveBrokers
 from replicator.errors import ClientError, ProtocolError
@@ -313,6 +313,4 @@ def _before(in_flight: InFlight | None, place: GroupQueue, *, all_known: bool) -
 
 def _offset(there: Mapping[str, OffsetTable], group: str, queue: CopiedQueue) -> int | None:
     """The offset of a group in a target queue, None where it has none."""
-    table = there.get(queue.target.broker)
-    queues = None if table is None else table.offsets.get((group, queue.target_topic))
-    return None if queues is None else queues.get(queue.target.queue_id)
+    return offset_in(there, queue.target.broker, group, queue.target_topic, queue.target.queue_id)

@@ -21,7 +21,7 @@ from replicator.aio.clock import now
 from replicator.client.cluster import Cluster
 from replicator.client.endpoint import Endpoint
 from replicator.client.light_queue import LightMessage, pull_light
-from replicator.client.offsets import OffsetTable
+from replicator.client.offsets import OffsetTable, offset_in
 from replicator.client.pull import message_at
 from replicator.client.system_topics import LIGHT_PREFIX
 from replicator.client.unresponsive import UnresponsiveBrokers
@@ -64,8 +64,6 @@ class _NotKnown(Exception):
 class _Found:
     """`exact` is the offset at the target for one of the source, before which `settled` are copied or left out."""
 
-    topic: str
-    home: Queue
     target: Queue
     settled: int
     exact: int
@@ -75,7 +73,7 @@ class LightQueues:
     """Looks at the light queues of both clusters.
 
     Args:
-        complete: gives a group's place in an ordinary queue with what the offset map does not say.
+        translate: gives the offset at the target that means the same as a group's place in an ordinary queue.
     """
 
     def __init__(
@@ -83,12 +81,12 @@ class LightQueues:
         source: Cluster,
         target: Cluster,
         identity: Identity,
-        complete: Callable[[GroupQueue], Awaitable[int]],
+        translate: Callable[[GroupQueue], Awaitable[int]],
     ) -> None:
         self._source = source
         self._target = target
         self._identity = identity
-        self._complete = complete
+        self._translate = translate
         self._found = Remembered[tuple[str, str, int], _Found]()
         self._not_known = Remembered[tuple[str, str, int], tuple[float, str]]()
         #: Where groups were at the target.
@@ -147,7 +145,7 @@ class LightQueues:
             return None
         target = Queue(found.target.broker, 0)
         queue = CopiedQueue(Queue(asked.broker, 0), target, asked.name, found.settled, 0, OffsetMap(), floor=0)
-        now = _offset(there, found, asked)
+        now = offset_in(there, found.target.broker, asked.group, asked.name, 0)
         place = GroupQueue(asked.group, asked.name, queue, asked.offset, now, found=found.exact)
         if now is None or now == found.exact:
             return place
@@ -191,7 +189,8 @@ class LightQueues:
         It is looked up again where the group has moved at the target: brokers delete lite topics with all offsets.
         """
         home = self._homes.get((asked.broker, asked.name))
-        if home is not None and copied(*home) is None:
+        queue = None if home is None else copied(*home)
+        if home is not None and queue is None:
             return None
         key = (asked.broker, asked.name, asked.offset)
         at, why = self._not_known.get(key) or (-inf, "")
@@ -199,8 +198,8 @@ class LightQueues:
             raise _NotKnown(why)
         known = self._found.get(key)
         if known is not None:
-            queue, before = copied(known.topic, known.home), self._seen.get(asked)
-            self._seen[asked] = seen = _offset(there, known, asked)
+            before = self._seen.get(asked)
+            self._seen[asked] = seen = offset_in(there, known.target.broker, asked.group, asked.name, 0)
             stays = seen in (known.exact, before) and known.settled == asked.offset
             if queue is not None and queue.target == known.target and stays:
                 return known
@@ -215,7 +214,7 @@ class LightQueues:
             raise
         if found is not None:
             self._found[key] = found
-            self._seen[asked] = _offset(there, found, asked)
+            self._seen[asked] = offset_in(there, found.target.broker, asked.group, asked.name, 0)
         return found
 
     async def _looked_up(
@@ -235,7 +234,7 @@ class LightQueues:
         settled = await light.first_behind(queue.position, begin, offset)
         for number in range(settled - 1, max(begin, settled - _LOOK) - 1, -1):
             if (at := await self._copy_of(await light.at(number), asked.name, topic, queue)) is not None:
-                return _Found(topic, queue.source, queue.target, settled, at + 1)
+                return _Found(queue.target, settled, at + 1)
         for number in range(settled, min(end, settled + _LOOK)):
             message = await light.at(number)
             if message.message.queue_offset >= queue.position:
@@ -243,7 +242,7 @@ class LightQueues:
             if (at := await self._copy_of(message, asked.name, topic, queue)) is not None:
                 # What the source has lost of it the group has not read: the target may still have that.
                 unread = max(0, begin - asked.offset)
-                return _Found(topic, queue.source, queue.target, settled, max(0, at - unread))
+                return _Found(queue.target, settled, max(0, at - unread))
         if settled > begin + _LOOK:
             raise _NotKnown(f"of the {_LOOK} messages before its place none are at the target")
         return None
@@ -258,7 +257,7 @@ class LightQueues:
             first = queue.offsets.first
             if first is not None and source >= first.source:
                 return None
-            at = await self._complete(GroupQueue("", topic, queue, source, None))
+            at = await self._translate(GroupQueue("", topic, queue, source, None))
         broker = self._target.master(queue.target.broker)
         copy = await message_at(broker, queue.target_topic, queue.target.queue_id, at)
         if copy is None or not self._is_copy(copy, queue, source):
@@ -335,12 +334,6 @@ def _light(consumed: Mapping[str, OffsetTable]) -> Iterator[_Asked]:
         for (group, topic), offsets in table.offsets.items():
             if topic.startswith(LIGHT_PREFIX) and 0 in offsets:
                 yield _Asked(group, topic, broker, offsets[0])
-
-
-def _offset(there: Mapping[str, OffsetTable], found: _Found, asked: _Asked) -> int | None:
-    """Where the group is at the target now."""
-    table = there.get(found.target.broker)
-    return None if table is None else table.offsets.get((asked.group, asked.name), {}).get(0)
 
 
 def _where(place: GroupQueue) -> tuple[str, str, Queue]:
