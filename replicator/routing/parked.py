@@ -121,7 +121,7 @@ _CHANGING_OF_RETRIES: Final = tuple(name + b"\x01" for name in (*_NAMES, _TIMER_
 
 _UNITS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 #: What a route's transforms make of a message of one queue; None: they leave it out. Raises TransformRefused.
-Transforming = Callable[[StoredMessage], StoredMessage | None]
+QueueTransform = Callable[[StoredMessage], StoredMessage | None]
 
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]+")
 #: Characters of an id that a topic's name has room for.
@@ -196,7 +196,7 @@ def with_due(message: StoredMessage, due: int, *, retagged: bool = False) -> Sto
     return msgspec.structs.replace(message, properties=raw)
 
 
-def transformed(waiting: StoredMessage, transform: Transforming) -> StoredMessage | None:
+def transformed(waiting: StoredMessage, transform: QueueTransform) -> StoredMessage | None:
     """What a route's transforms make of a waiting message, which has no place in its topic yet.
 
     Raises:
@@ -337,7 +337,7 @@ class ReleasedMessages:
         return self._by_topic.get(topic, ())
 
     def others(
-        self, topic: str, messages: Sequence[StoredMessage], transform: Transforming | None = None
+        self, topic: str, messages: Sequence[StoredMessage], transform: QueueTransform | None = None
     ) -> Sequence[StoredMessage]:
         """Those of the `messages` of a source topic that were not released.
 
@@ -351,7 +351,7 @@ class ReleasedMessages:
         return [each for each in messages if _fingerprint_of_copy(each, transform, retry=retry) not in known]
 
 
-def _fingerprint_of_copy(message: StoredMessage, transform: Transforming | None, *, retry: bool) -> bytes | None:
+def _fingerprint_of_copy(message: StoredMessage, transform: QueueTransform | None, *, retry: bool) -> bytes | None:
     """That of what is copied of a message; None for one that is not copied, or has never waited."""
     if transform is not None and _has_waited(message.properties, retry=retry):
         try:

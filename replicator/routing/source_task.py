@@ -74,6 +74,7 @@ class SourceTask:
         self._connection = connection if at_slave is None else HistoryConnection(connection, at_slave)
         self._channel = channel
         self._state = state
+        self._queue = MessageQueue(state.topic, *state.source)
         self._options = options
         self._budget = budget
         self._from_master = from_master
@@ -302,10 +303,9 @@ class SourceTask:
 
     def _put(self, messages: Sequence[StoredMessage], end: int, size: int) -> None:
         """Leaves out what is not to be copied and puts the rest into the channel."""
-        state = self._state
-        kept, copies = select(messages, self._options, MessageQueue(state.topic, *state.source), state.counters)
-        state.progress.read_to = end
-        state.counters.read_up_to(end)
+        kept, copies = select(messages, self._options, self._queue, self._state.counters)
+        self._state.progress.read_to = end
+        self._state.counters.read_up_to(end)
         last_stored = self._last_stored(messages, kept, end)
         self._channel.put(Chunk(kept, end, size, copies=copies, last_stored=last_stored))
         self._budget.charge(size)  # only now, since packing may fail; nobody takes it in between
