@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from replicator.client.endpoint import Endpoint
-from replicator.client.pull import PULL_TIMEOUT, pull_fields, read
+from replicator.client.pull import pull_with_body
 from replicator.errors import ProtocolError
-from replicator.protocol.codes import Request
 from replicator.protocol.message import StoredMessage, homes
 from replicator.protocol.properties import light_offset
 
@@ -39,16 +38,13 @@ async def pull_light(broker: Endpoint, name: str, offset: int, *, count: int = 3
     """The messages of the light queue `name` from `offset` on, at most `count`; none where it has none at that.
 
     Raises:
-        BrokerRefused, Unreachable, RequestTimeout: see there, and `read`.
+        BrokerRefused, Unreachable, RequestTimeout: see there, and `pull`.
         ProtocolError: the answer is none to a pull, or has messages of others.
     """
-    fields = pull_fields(name, 0, offset, count=count)
-    frame = await broker.invoke(Request.PULL_MESSAGE, fields, timeout=PULL_TIMEOUT)
-    pulled = read(frame, broker.address)
+    pulled, body = await pull_with_body(broker, name, 0, offset, count=count)
+    places = homes(body) if pulled.messages else []
     found = []
-    for message, (topic, queue_id) in zip(
-        pulled.messages, homes(frame.body) if pulled.messages else (), strict=True
-    ):
+    for message, (topic, queue_id) in zip(pulled.messages, places, strict=True):
         at = light_offset(message.properties, name)
         if at is None:
             raise ProtocolError(f"{broker.address} has a message in {name} that does not say at which offset")

@@ -24,6 +24,7 @@ __all__ = [
     "message_at",
     "pull",
     "pull_fields",
+    "pull_with_body",
     "pull_with_host",
     "read",
 ]
@@ -167,23 +168,29 @@ async def pull(
     Raises:
         BrokerRefused, Unreachable, RequestTimeout, ProtocolError: see there, and `read`.
     """
-    frame = await broker.invoke(
-        Request.PULL_MESSAGE,
-        pull_fields(topic, queue_id, offset, count=count, suspend=suspend, subscription=subscription),
-        timeout=PULL_TIMEOUT + suspend,
-    )
-    return read(frame, broker.address)
+    fields = pull_fields(topic, queue_id, offset, count=count, suspend=suspend, subscription=subscription)
+    return (await _answer(broker, fields, suspend=suspend))[0]
+
+
+async def pull_with_body(
+    broker: Endpoint, topic: str, queue_id: int, offset: int, *, count: int = 32
+) -> tuple[Pulled, bytes]:
+    """Pulls once; also the body of the answer, for what messages do not keep of it. Errors as `pull`."""
+    return await _answer(broker, pull_fields(topic, queue_id, offset, count=count))
+
+
+async def _answer(broker: Endpoint, fields: dict[str, str], *, suspend: float = 0.0) -> tuple[Pulled, bytes]:
+    frame = await broker.invoke(Request.PULL_MESSAGE, fields, timeout=PULL_TIMEOUT + suspend)
+    return read(frame, broker.address), frame.body
 
 
 async def pull_with_host(
     broker: Endpoint, topic: str, queue_id: int, offset: int
 ) -> tuple[Pulled, StoredMessage | None, str]:
     """Pulls the message at `offset` alone, if there is one, and who has sent it. Errors as `pull`."""
-    fields = pull_fields(topic, queue_id, offset, count=1)
-    frame = await broker.invoke(Request.PULL_MESSAGE, fields, timeout=PULL_TIMEOUT)
-    pulled = read(frame, broker.address)
+    pulled, body = await pull_with_body(broker, topic, queue_id, offset, count=1)
     message = _at(offset, pulled)
-    return pulled, message, "" if message is None else born_hosts(frame.body)[offset]
+    return pulled, message, "" if message is None else born_hosts(body)[offset]
 
 
 async def message_at(broker: Endpoint, topic: str, queue_id: int, offset: int) -> StoredMessage | None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from replicator.sandbox import Cluster, ClusterSpec
+from tests.e2e.test_light_queues import LMQ
 from tests.e2e.test_pop_consumers import failed_over
 from tests.support.clusters import ClusterPool
 from tests.support.grpctool import Got, grpc_consume, grpc_produce
@@ -20,7 +21,6 @@ from tests.support.worker import SYNC_QUICKLY, Worker
 
 pytestmark = pytest.mark.timeout(300)
 
-LMQ = {"enableLmq": "true", "enableMultiDispatch": "true"}
 EAST = ClusterSpec(name="east", version="5.5.0", proxy=True, properties=LMQ)
 WEST = ClusterSpec(name="west", version="5.5.0", proxy=True, properties=LMQ)
 #: Messages of each test, and those that are consumed at the source, of which some are not acknowledged.
